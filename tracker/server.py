@@ -20,15 +20,7 @@ from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError, NotPermitted, ProtocolError, RemoteError
 from rpc_server.farm_link.registrar import LIVENESS, split_address
 from rpc_server.relay.server import kept_relay
-from rpc_server.service import (
-    ChildService,
-    ServiceOptions,
-    announce,
-    bind,
-    child_main,
-    service_socket,
-    stoppable,
-)
+from rpc_server.service import ChildService, ServiceOptions, announce, bind, child_main, service_socket, stoppable
 from rpc_server.wire.codec import Buffer, MessageKind, check_frames, encode_error
 from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.connection_guard import ConnectionGuard

@@ -11,12 +11,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
 from compiler.ir.visit import walk
 from compiler.tir import nodes as n
-from compiler.tir.measure import (
-    calculate_workspace_bytes,
-    detect_buffer_access_lca,
-    estimate_tir_flops,
-    verify_memory,
-)
+from compiler.tir.measure import calculate_workspace_bytes, detect_buffer_access_lca, estimate_tir_flops, verify_memory
 from compiler.tir.nodes import PrimExpr, PrimFunc, prim_funcs
 from compiler.tir.verify import LoweringStage, verify
 from compiler.tir.visit import free_vars

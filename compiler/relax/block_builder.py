@@ -21,34 +21,9 @@ from compiler.ir.base import GlobalVar, RelaxExpr
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal, structural_hash
-from compiler.relax.block_scopes import (
-    DataflowScope,
-    FunctionFrame,
-    FunctionScope,
-    NameScope,
-    OpenBlock,
-    TestingScope,
-)
+from compiler.relax import nodes as r
+from compiler.relax.block_scopes import DataflowScope, FunctionFrame, FunctionScope, NameScope, OpenBlock, TestingScope
 from compiler.relax.names import FreshNames
-from compiler.relax.nodes import (
-    BaseCheckResult,
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    MatchCast,
-    SeqExpr,
-    StructInfo,
-    Tuple,
-    Var,
-    VarBinding,
-    convert_to_expr,
-    describe,
-    info_of,
-    set_struct_info,
-)
 from compiler.relax.nodes.symbols import symbols_in
 from compiler.relax.normalize import Normalizer, merged
 from compiler.relax.op.execution.calls import call_tir, call_tir_with_grad
@@ -76,7 +51,7 @@ class BlockBuilder:
         self._scopes: list[NameScope] = []
         self._blocks: list[OpenBlock] = []
         self._frames: list[FunctionFrame] = []
-        self._values: dict[Var, RelaxExpr] = {}
+        self._values: dict[r.Var, RelaxExpr] = {}
         self.analyzer = Analyzer()
         self._normalizer = Normalizer(self)
 
@@ -90,7 +65,7 @@ class BlockBuilder:
     def function(
         self,
         name: str,
-        params: Var | Tuple | Sequence[Var] | None = None,
+        params: r.Var | r.Tuple | Sequence[r.Var] | None = None,
         attrs: Mapping[str, Any] | None = None,
         pure: bool = True,
         private: bool = False,
@@ -99,9 +74,9 @@ class BlockBuilder:
 
         `private` functions have no global symbol: nothing outside the module calls them.
         """
-        own = None if params is None else [params] if isinstance(params, Var) else list(params)
+        own = None if params is None else [params] if isinstance(params, r.Var) else list(params)
         for param in own or ():
-            if not isinstance(param, Var):
+            if not isinstance(param, r.Var):
                 raise IRError(f"a parameter of {name} is {param!r} ({type(param).__name__}), no relax.Var{here()}")
             if param.struct_info_ is None:
                 raise IRError(f"the parameter {param.name_hint} of {name} has no StructInfo{here()}")
@@ -147,7 +122,7 @@ class BlockBuilder:
         (self._begin_dataflow_block if dataflow else self._begin_binding_block)()
 
     def emit_func_output(
-        self, output: Any, params: Var | Tuple | Sequence[Var] | None = None
+        self, output: Any, params: r.Var | r.Tuple | Sequence[r.Var] | None = None
     ) -> GlobalVar:
         """End the function: it returns `output`, an expression or a tuple or list of them. Returns its name.
 
@@ -163,49 +138,49 @@ class BlockBuilder:
         if params is not None:
             if frame.params is not None:
                 raise RuntimeError(f"the parameters of {frame.name!r} are given twice{here()}")
-            frame.params = [params] if isinstance(params, Var) else list(params)  # type: ignore[arg-type]
+            frame.params = [params] if isinstance(params, r.Var) else list(params)  # type: ignore[arg-type]
         if frame.params is None:
             raise RuntimeError(f"the parameters of {frame.name!r} are given nowhere{here()}")
         body = self._normalizer.argument(_output(output))
         last = self._end_block()
         if last.bindings:
             frame.blocks.append(last)
-        seq = SeqExpr(merged(frame.blocks), body)
-        info = info_of(body)
+        seq = r.SeqExpr(merged(frame.blocks), body)
+        info = r.info_of(body)
         assert info is not None
         ret = self._result_info(info, frame.params)
-        set_struct_info(seq, ret)
+        r.set_struct_info(seq, ret)
         attrs = frame.attrs if frame.private or "global_symbol" in frame.attrs else {
             "global_symbol": frame.name, **frame.attrs
         }  # fmt: skip
-        func = Function(frame.params, seq, ret, frame.pure, attrs)
+        func = r.Function(frame.params, seq, ret, frame.pure, attrs)
         self.end_scope()
         frame.done = True
         return self._insert(frame.name, func)
 
-    def _result_info(self, info: StructInfo, params: Sequence[Var]) -> StructInfo:
+    def _result_info(self, info: r.StructInfo, params: Sequence[r.Var]) -> r.StructInfo:
         """Return what a function returns, in terms of the dimensions that its parameters name."""
         known = {var for param in params for var in symbols_in(param.struct_info)}
         known |= self._scopes[-2].symbols if len(self._scopes) > 1 else set()
         held = set(params)
         return erase(info, lambda var: var if var in known else None, lambda var: var if var in held else None)
 
-    def normal_function(self, func: Function) -> Function:
+    def normal_function(self, func: r.Function) -> r.Function:
         """A function with its body in normal form."""
         if func.body is None:
             return func
         self.begin_scope(func.params)
         try:
             body = self._normalizer.sequence(func.body)
-            info = info_of(body.body)
+            info = r.info_of(body.body)
             assert info is not None
             if body.struct_info_ is None:
-                set_struct_info(body, self._result_info(info, func.params))
+                r.set_struct_info(body, self._result_info(info, func.params))
         finally:
             self.end_scope()
         if body is func.body:
             return func
-        return Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+        return r.Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
     # -------------------------------------------------------------------------------- module
 
@@ -244,7 +219,7 @@ class BlockBuilder:
         gvar = GlobalVar(name)
         info = function_info(func)
         if info is not None:
-            set_struct_info(gvar, info)
+            r.set_struct_info(gvar, info)
         self._functions.pop(gvar, None)  # so that the key is this object, with its StructInfo
         self._functions[gvar] = func
         return gvar
@@ -256,11 +231,11 @@ class BlockBuilder:
         self._functions[gv] = updated_func
         self._by_hash.clear()
 
-    def info_of_function(self, gvar: GlobalVar) -> StructInfo | None:
+    def info_of_function(self, gvar: GlobalVar) -> r.StructInfo | None:
         """Return what is known of a function: from the module, else from its name."""
         func = self._functions.get(gvar)
         known = None if func is None else function_info(func)
-        return info_of(gvar) if known is None else known
+        return r.info_of(gvar) if known is None else known
 
     def take_name(self, name: str) -> None:
         """Reserve a name: no function added from now on gets it."""
@@ -275,75 +250,75 @@ class BlockBuilder:
 
     # -------------------------------------------------------------------------------- values
 
-    def emit(self, expr: Any, name_hint: str = "") -> Var:
+    def emit(self, expr: Any, name_hint: str = "") -> r.Var:
         """Bind `expr` to a new variable, called `name_hint` or lv (gv outside of dataflow blocks), lv1, ..."""
         block = self._open_block("emit")
-        return self._bind(self._normalizer.value(convert_to_expr(expr)), name_hint, block.dataflow)
+        return self._bind(self._normalizer.value(r.convert_to_expr(expr)), name_hint, block.dataflow)
 
-    def emit_output(self, output: Any, name_hint: str = "") -> Var:
+    def emit_output(self, output: Any, name_hint: str = "") -> r.Var:
         """Bind `output`, an expression, tuple or list of them, to a variable seen outside its dataflow block."""
         if not self._open_block("emit_output").dataflow:
             raise IRError(f"emit_output outside of a dataflow block{here()}", hint="use emit")
         return self._bind(self._normalizer.value(_output(output)), name_hint, False)
 
-    def _bind(self, value: RelaxExpr, name_hint: str, inner: bool) -> Var:
-        info = info_of(value)
+    def _bind(self, value: RelaxExpr, name_hint: str, inner: bool) -> r.Var:
+        info = r.info_of(value)
         if info is None:
-            raise IRError(f"nothing is known of {describe(value)}{here()}")
+            raise IRError(f"nothing is known of {r.describe(value)}{here()}")
         name = self._scopes[-1].names.unique(name_hint or ("lv" if inner else "gv"))
-        var = (DataflowVar if inner else Var)(name, info)
-        self.emit_normalized(VarBinding(var, value, getattr(value, "span", None)))
+        var = (r.DataflowVar if inner else r.Var)(name, info)
+        self.emit_normalized(r.VarBinding(var, value, getattr(value, "span", None)))
         return var
 
-    def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> Var:
+    def match_cast(self, value: Any, struct_info: r.StructInfo, name_hint: str = "") -> r.Var:
         """Bind `value`. The program checks at run time that it fits `struct_info`.
 
         Dimensions that `struct_info` is the first to name are known from here on. Raises IRError where no value
         can fit.
         """
         block = self._open_block("match_cast")
-        normal = self._normalizer.argument(convert_to_expr(value))
-        info = info_of(normal)
+        normal = self._normalizer.argument(r.convert_to_expr(value))
+        info = r.info_of(normal)
         if info is None:
-            raise IRError(f"nothing is known of {describe(normal)}{here()}")
-        if struct_info.check(info, self.analyzer) is BaseCheckResult.FAIL_L0:
-            raise IRError(f"match_cast: {describe(normal)} is {info}, which is never {struct_info}{here()}")
+            raise IRError(f"nothing is known of {r.describe(normal)}{here()}")
+        if struct_info.check(info, self.analyzer) is r.BaseCheckResult.FAIL_L0:
+            raise IRError(f"match_cast: {r.describe(normal)} is {info}, which is never {struct_info}{here()}")
         name = self._scopes[-1].names.unique(name_hint or ("lv" if block.dataflow else "gv"))
-        var = (DataflowVar if block.dataflow else Var)(name, struct_info)
-        self.emit_normalized(MatchCast(var, normal, struct_info, caller_span()))
+        var = (r.DataflowVar if block.dataflow else r.Var)(name, struct_info)
+        self.emit_normalized(r.MatchCast(var, normal, struct_info, caller_span()))
         return var
 
-    def emit_normalized(self, binding: Binding) -> None:
+    def emit_normalized(self, binding: r.Binding) -> None:
         """Add a binding whose value is in normal form."""
         block = self._open_block("emit_normalized")
-        if block.dataflow is False and isinstance(binding.var, DataflowVar):
+        if block.dataflow is False and isinstance(binding.var, r.DataflowVar):
             raise IRError(f"the dataflow variable {binding.var.name_hint} is bound outside of a dataflow block{here()}")
         block.bindings.append(binding)
         self._scopes[-1].names.take(binding.var.name_hint)
         self._values[binding.var] = binding.value
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, r.MatchCast):
             self._scopes[-1].symbols.update(symbols_in(binding.struct_info))
 
     def normalize(self, expr: Any) -> Any:
         """`expr` in normal form; what is nested in it is bound in the current block."""
-        return self._normalizer.normal(convert_to_expr(expr))
+        return self._normalizer.normal(r.convert_to_expr(expr))
 
     def normalize_argument(self, expr: Any) -> Any:
         """`expr` as an argument of a call: a leaf, or the variable that it is bound to in the current block."""
-        return self._normalizer.argument(convert_to_expr(expr))
+        return self._normalizer.argument(r.convert_to_expr(expr))
 
     def normalize_value(self, expr: Any) -> Any:
         """Return `expr` in normal form, as the value of a binding.
         What a sequence in it binds is bound in the current block."""
-        return self._normalizer.value(convert_to_expr(expr))
+        return self._normalizer.value(r.convert_to_expr(expr))
 
-    def lookup_binding(self, var: Var) -> RelaxExpr | None:
+    def lookup_binding(self, var: r.Var) -> RelaxExpr | None:
         """The value that `var` is bound to; None for parameters."""
         return self._values.get(var)
 
     # ------------------------------------------------------------------------------------ te
 
-    def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
+    def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> r.Call:
         """The call of a kernel that computes `func(*args, **kwargs)`, which is added to the module.
 
         `func` gets te tensors for expressions, scalars for scalar expressions, lists for tuples and shapes.
@@ -352,7 +327,7 @@ class BlockBuilder:
         kernel, gvar = self._kernel(func, args, kwargs)
         return call_tir(gvar, kernel.args, _infos(kernel), kernel.tir_vars or None)
 
-    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
+    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> r.Var:
         """Emit `call_te(func, *args, **kwargs)`."""
         return self.emit(self.call_te(func, *args, **kwargs))
 
@@ -363,7 +338,7 @@ class BlockBuilder:
         te_grad_name: str,
         te_grad_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> Call:
+    ) -> r.Call:
         """Make the call of `call_te` with the name of the te function that computes its gradient."""
         kernel, gvar = self._kernel(func, args, kwargs)
         return call_tir_with_grad(
@@ -377,7 +352,7 @@ class BlockBuilder:
         te_grad_name: str,
         te_grad_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> Var:
+    ) -> r.Var:
         """Emit `call_te_with_grad(...)`."""
         return self.emit(
             self.call_te_with_grad(func, *args, te_grad_name=te_grad_name, te_grad_kwargs=te_grad_kwargs, **kwargs)
@@ -403,7 +378,7 @@ class BlockBuilder:
 
     # ------------------------------------------------------------------------ blocks and scopes
 
-    def begin_scope(self, params: Sequence[Var] | None = None) -> None:
+    def begin_scope(self, params: Sequence[r.Var] | None = None) -> None:
         """Enter a scope. With `params` it is a function's; else one inside of the current scope."""
         outer = self._scopes[-1] if self._scopes else None
         symbols = set() if outer is None else set(outer.symbols)
@@ -441,25 +416,26 @@ class BlockBuilder:
     def _begin_dataflow_block(self) -> None:
         self._blocks.append(OpenBlock(dataflow=True))
 
-    def _end_block(self) -> BindingBlock:
+    def _end_block(self) -> r.BindingBlock:
         block = self._blocks.pop()
-        return (DataflowBlock if block.dataflow else BindingBlock)(tuple(block.bindings))
+        return (r.DataflowBlock if block.dataflow else r.BindingBlock)(tuple(block.bindings))
 
     def _open_block(self, what: str) -> OpenBlock:
         if not self._blocks:
             raise IRError(f"{what} outside of a function{here()}", hint="put it in `with bb.function(...)`")
         return self._blocks[-1]
 
-    def emitted(self, expr: RelaxExpr) -> Var | None:
+    def emitted(self, expr: RelaxExpr) -> r.Var | None:
         """The variable that stands for a nested expression in the current block."""
         held = self._blocks[-1].emitted.get(id(expr)) if self._blocks else None
         return None if held is None else held[1]
 
-    def emit_argument(self, expr: RelaxExpr, normal: RelaxExpr) -> Var:
+    def emit_argument(self, expr: RelaxExpr, normal: RelaxExpr) -> r.Var:
         """Bind a nested expression, given as it was and in normal form."""
         if not self._blocks:
             raise IRError(
-                f"{describe(normal)} is an argument, and no block is there to bind it{at(getattr(expr, 'span', None))}",
+                f"{r.describe(normal)} is an argument, and no block is there to bind it"
+                f"{at(getattr(expr, 'span', None))}",
                 hint="emit it first, or normalise it inside of a function",
             )
         var = self._bind(normal, "", self._blocks[-1].dataflow)
@@ -467,13 +443,13 @@ class BlockBuilder:
         return var
 
 
-def function_info(func: BaseFunc) -> StructInfo | None:
+def function_info(func: BaseFunc) -> r.StructInfo | None:
     """Return what is known of a function, as those who call it need it."""
     return prim_func_info(func) if isinstance(func, n.PrimFunc) else getattr(func, "struct_info_", None)
 
 
 def _output(output: Any) -> Any:
-    return Tuple(tuple(map(_output, output))) if isinstance(output, list | tuple) else convert_to_expr(output)
+    return r.Tuple(tuple(map(_output, output))) if isinstance(output, list | tuple) else r.convert_to_expr(output)
 
 
 def _infos(kernel: TeKernel) -> Any:

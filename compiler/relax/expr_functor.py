@@ -23,60 +23,36 @@ from typing import Any, TypeVar
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
+from compiler.relax import nodes as r
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    Id,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    StructInfo,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    info_of,
-    set_struct_info,
-)
 from compiler.relax.nodes.binding import as_seq
 from compiler.relax.normalize import merged
 
 ClassT = TypeVar("ClassT", bound=type)
 
 _EXPRS: dict[type, str] = {
-    Constant: "visit_constant_",
-    Tuple: "visit_tuple_",
-    DataflowVar: "visit_dataflow_var_",
-    Var: "visit_var_",
-    ShapeExpr: "visit_shape_expr_",
-    ExternFunc: "visit_extern_func_",
+    r.Constant: "visit_constant_",
+    r.Tuple: "visit_tuple_",
+    r.DataflowVar: "visit_dataflow_var_",
+    r.Var: "visit_var_",
+    r.ShapeExpr: "visit_shape_expr_",
+    r.ExternFunc: "visit_extern_func_",
     GlobalVar: "visit_global_var_",
-    Function: "visit_function_",
-    Call: "visit_call_",
-    SeqExpr: "visit_seq_expr_",
-    If: "visit_if_",
+    r.Function: "visit_function_",
+    r.Call: "visit_call_",
+    r.SeqExpr: "visit_seq_expr_",
+    r.If: "visit_if_",
     Op: "visit_op_",
-    TupleGetItem: "visit_tuple_getitem_",
-    PrimValue: "visit_prim_value_",
-    StringImm: "visit_string_imm_",
-    DataTypeImm: "visit_data_type_imm_",
+    r.TupleGetItem: "visit_tuple_getitem_",
+    r.PrimValue: "visit_prim_value_",
+    r.StringImm: "visit_string_imm_",
+    r.DataTypeImm: "visit_data_type_imm_",
 }
 _OTHERS: dict[type, str] = {
-    VarBinding: "visit_var_binding_",
-    MatchCast: "visit_match_cast_",
-    DataflowBlock: "visit_dataflow_block_",
-    BindingBlock: "visit_binding_block_",
+    r.VarBinding: "visit_var_binding_",
+    r.MatchCast: "visit_match_cast_",
+    r.DataflowBlock: "visit_dataflow_block_",
+    r.BindingBlock: "visit_binding_block_",
 }
 
 
@@ -131,67 +107,67 @@ class PyExprVisitor:
         """Visit any expression: the method of its kind."""
         getattr(self, _method(expr))(expr)
 
-    def visit_binding(self, binding: Binding) -> None:
+    def visit_binding(self, binding: r.Binding) -> None:
         """Visit any binding."""
         getattr(self, _OTHERS[type(binding)])(binding)
 
-    def visit_binding_block(self, block: BindingBlock) -> None:
+    def visit_binding_block(self, block: r.BindingBlock) -> None:
         """Visit any block."""
         getattr(self, _OTHERS[type(block)])(block)
 
-    def visit_var_def(self, var: Var) -> None:
+    def visit_var_def(self, var: r.Var) -> None:
         """Visit a variable where it is defined."""
-        if isinstance(var, DataflowVar):
+        if isinstance(var, r.DataflowVar):
             self.visit_dataflow_var_def_(var)
         else:
             self.visit_var_def_(var)
 
     # -------------------------------------------------------------------------- expressions
 
-    def visit_constant_(self, op: Constant) -> None:
+    def visit_constant_(self, op: r.Constant) -> None:
         """Visit a constant."""
 
-    def visit_tuple_(self, op: Tuple) -> None:
+    def visit_tuple_(self, op: r.Tuple) -> None:
         """Visit a tuple, then its fields."""
         for item in op.fields:
             self.visit_expr(item)
 
-    def visit_var_(self, op: Var) -> None:
+    def visit_var_(self, op: r.Var) -> None:
         """Visit a variable where it is used."""
 
-    def visit_dataflow_var_(self, op: DataflowVar) -> None:
+    def visit_dataflow_var_(self, op: r.DataflowVar) -> None:
         """Visit a dataflow variable where it is used; as any variable, unless overridden."""
         self.visit_var_(op)
 
-    def visit_shape_expr_(self, op: ShapeExpr) -> None:
+    def visit_shape_expr_(self, op: r.ShapeExpr) -> None:
         """Visit a shape."""
 
-    def visit_extern_func_(self, op: ExternFunc) -> None:
+    def visit_extern_func_(self, op: r.ExternFunc) -> None:
         """Visit a function of the runtime."""
 
     def visit_global_var_(self, op: GlobalVar) -> None:
         """Visit the name of a function."""
 
-    def visit_function_(self, op: Function) -> None:
+    def visit_function_(self, op: r.Function) -> None:
         """Visit a function: its parameters, then its body."""
         for param in op.params:
             self.visit_var_def(param)
         if op.body is not None:
             self.visit_expr(op.body)
 
-    def visit_call_(self, op: Call) -> None:
+    def visit_call_(self, op: r.Call) -> None:
         """Visit a call: what it calls, then the arguments."""
         self.visit_expr(op.op)
         for arg in op.args:
             self.visit_expr(arg)
 
-    def visit_seq_expr_(self, op: SeqExpr) -> None:
+    def visit_seq_expr_(self, op: r.SeqExpr) -> None:
         """Visit a sequence: its blocks, then its body."""
         for block in op.blocks:
             self.visit_binding_block(block)
         self.visit_expr(op.body)
 
-    def visit_if_(self, op: If) -> None:
+    def visit_if_(self, op: r.If) -> None:
         """Visit a condition, then both branches."""
         self.visit_expr(op.cond)
         self.visit_expr(op.true_branch)
@@ -200,45 +176,45 @@ class PyExprVisitor:
     def visit_op_(self, op: Op) -> None:
         """Visit an operator."""
 
-    def visit_tuple_getitem_(self, op: TupleGetItem) -> None:
+    def visit_tuple_getitem_(self, op: r.TupleGetItem) -> None:
         """Visit a field of a tuple."""
         self.visit_expr(op.tuple_value)
 
-    def visit_prim_value_(self, op: PrimValue) -> None:
+    def visit_prim_value_(self, op: r.PrimValue) -> None:
         """Visit a scalar."""
 
-    def visit_string_imm_(self, op: StringImm) -> None:
+    def visit_string_imm_(self, op: r.StringImm) -> None:
         """Visit text."""
 
-    def visit_data_type_imm_(self, op: DataTypeImm) -> None:
+    def visit_data_type_imm_(self, op: r.DataTypeImm) -> None:
         """Visit the name of an element type."""
 
     # ------------------------------------------------------------------------------ bindings
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
         """Visit a binding: its value, then its variable."""
         self.visit_expr(binding.value)
         self.visit_var_def(binding.var)
 
-    def visit_match_cast_(self, binding: MatchCast) -> None:
+    def visit_match_cast_(self, binding: r.MatchCast) -> None:
         """Visit a checked binding: its value, then its variable."""
         self.visit_expr(binding.value)
         self.visit_var_def(binding.var)
 
-    def visit_binding_block_(self, block: BindingBlock) -> None:
+    def visit_binding_block_(self, block: r.BindingBlock) -> None:
         """Visit the bindings of a block."""
         for binding in block.bindings:
             self.visit_binding(binding)
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> None:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> None:
         """Visit the bindings of a dataflow block; as any block, unless overridden."""
         for binding in block.bindings:
             self.visit_binding(binding)
 
-    def visit_var_def_(self, var: Var) -> None:
+    def visit_var_def_(self, var: r.Var) -> None:
         """Visit a variable where it is defined."""
 
-    def visit_dataflow_var_def_(self, var: DataflowVar) -> None:
+    def visit_dataflow_var_def_(self, var: r.DataflowVar) -> None:
         """Visit a dataflow variable where it is defined; as any variable, unless overridden."""
         self.visit_var_def_(var)
 
@@ -252,52 +228,52 @@ class PyExprMutator:
     def __init__(self, mod: IRModule | None = None) -> None:
         """A rewriter whose builder adds to `mod`."""
         self.builder_ = BlockBuilder(mod)
-        self._remap: dict[Id, Var] = {}
+        self._remap: dict[r.Id, r.Var] = {}
 
     # ---------------------------------------------------------------------------- dispatch
 
     def visit_expr(self, expr: RelaxExpr) -> Any:
         """Rewrite any expression: the method of its kind. The result is in normal form."""
         found = getattr(self, _method(expr))(expr)
-        return found if found is expr and info_of(found) is not None else self.builder_.normalize(found)
+        return found if found is expr and r.info_of(found) is not None else self.builder_.normalize(found)
 
-    def visit_binding(self, binding: Binding) -> None:
+    def visit_binding(self, binding: r.Binding) -> None:
         """Rewrite any binding: it is emitted."""
         getattr(self, _OTHERS[type(binding)])(binding)
 
-    def visit_binding_block(self, block: BindingBlock) -> BindingBlock:
+    def visit_binding_block(self, block: r.BindingBlock) -> r.BindingBlock:
         """Rewrite any block."""
-        found: BindingBlock = getattr(self, _OTHERS[type(block)])(block)
+        found: r.BindingBlock = getattr(self, _OTHERS[type(block)])(block)
         return found
 
-    def visit_var_def(self, var: Var) -> Var:
+    def visit_var_def(self, var: r.Var) -> r.Var:
         """Rewrite a variable where it is defined."""
-        return self.visit_dataflow_var_def_(var) if isinstance(var, DataflowVar) else self.visit_var_def_(var)
+        return self.visit_dataflow_var_def_(var) if isinstance(var, r.DataflowVar) else self.visit_var_def_(var)
 
     # -------------------------------------------------------------------------- expressions
 
-    def visit_constant_(self, op: Constant) -> Any:
+    def visit_constant_(self, op: r.Constant) -> Any:
         """Rewrite a constant."""
         return op
 
-    def visit_tuple_(self, op: Tuple) -> Any:
+    def visit_tuple_(self, op: r.Tuple) -> Any:
         """Rewrite the fields of a tuple."""
         fields = self._all(op.fields)
-        return op if fields is op.fields else Tuple(fields, op.span)
+        return op if fields is op.fields else r.Tuple(fields, op.span)
 
-    def visit_var_(self, op: Var) -> Any:
+    def visit_var_(self, op: r.Var) -> Any:
         """Rewrite a variable where it is used: what stands for it now."""
         return self._remap.get(op.vid, op)
 
-    def visit_dataflow_var_(self, op: DataflowVar) -> Any:
+    def visit_dataflow_var_(self, op: r.DataflowVar) -> Any:
         """Rewrite a dataflow variable where it is used; as any variable, unless overridden."""
         return self.visit_var_(op)
 
-    def visit_shape_expr_(self, op: ShapeExpr) -> Any:
+    def visit_shape_expr_(self, op: r.ShapeExpr) -> Any:
         """Rewrite a shape."""
         return op
 
-    def visit_extern_func_(self, op: ExternFunc) -> Any:
+    def visit_extern_func_(self, op: r.ExternFunc) -> Any:
         """Rewrite a function of the runtime."""
         return op
 
@@ -305,7 +281,7 @@ class PyExprMutator:
         """Rewrite the name of a function."""
         return op
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: r.Function) -> Any:
         """Rewrite a function: its parameters, then its body. What it returns follows from the body."""
         if op.body is None:
             return op
@@ -320,16 +296,16 @@ class PyExprMutator:
             self.builder_.end_scope()
         if body is op.body and all(a is b for a, b in zip(params, op.params)):
             return op
-        return Function(params, body, None, op.is_pure, op.attrs, op.span)
+        return r.Function(params, body, None, op.is_pure, op.attrs, op.span)
 
-    def visit_call_(self, op: Call) -> Any:
+    def visit_call_(self, op: r.Call) -> Any:
         """Rewrite what is called, and the arguments."""
         callee, args = self.visit_expr(op.op), self._all(op.args)
         if callee is op.op and args is op.args:
             return op
-        return Call(callee, args, op.attrs, op.sinfo_args, op.span)
+        return r.Call(callee, args, op.attrs, op.sinfo_args, op.span)
 
-    def visit_seq_expr_(self, op: SeqExpr) -> Any:
+    def visit_seq_expr_(self, op: r.SeqExpr) -> Any:
         """Rewrite the blocks of a sequence, then its body; what the body emits is bound at the end."""
         blocks = [self.visit_binding_block(block) for block in op.blocks]
         same = all(a is b for a, b in zip(blocks, op.blocks))
@@ -338,34 +314,34 @@ class PyExprMutator:
         rest = self.builder_._end_block()
         if same and body is op.body and not rest.bindings:
             return op
-        return SeqExpr(merged([block for block in (*blocks, rest) if block.bindings]), body, op.span)
+        return r.SeqExpr(merged([block for block in (*blocks, rest) if block.bindings]), body, op.span)
 
-    def visit_if_(self, op: If) -> Any:
+    def visit_if_(self, op: r.If) -> Any:
         """Rewrite a condition, then both branches."""
         cond = self.visit_expr(op.cond)
         yes, no = self.visit_with_new_scope(op.true_branch), self.visit_with_new_scope(op.false_branch)
         if cond is op.cond and yes is op.true_branch and no is op.false_branch:
             return op
-        return If(cond, yes, no, op.span)
+        return r.If(cond, yes, no, op.span)
 
     def visit_op_(self, op: Op) -> Any:
         """Rewrite an operator."""
         return op
 
-    def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
+    def visit_tuple_getitem_(self, op: r.TupleGetItem) -> Any:
         """Rewrite the tuple that a field is taken of."""
         value = self.visit_expr(op.tuple_value)
-        return op if value is op.tuple_value else TupleGetItem(value, op.index, op.span)
+        return op if value is op.tuple_value else r.TupleGetItem(value, op.index, op.span)
 
-    def visit_prim_value_(self, op: PrimValue) -> Any:
+    def visit_prim_value_(self, op: r.PrimValue) -> Any:
         """Rewrite a scalar."""
         return op
 
-    def visit_string_imm_(self, op: StringImm) -> Any:
+    def visit_string_imm_(self, op: r.StringImm) -> Any:
         """Rewrite text."""
         return op
 
-    def visit_data_type_imm_(self, op: DataTypeImm) -> Any:
+    def visit_data_type_imm_(self, op: r.DataTypeImm) -> Any:
         """Rewrite the name of an element type."""
         return op
 
@@ -375,21 +351,21 @@ class PyExprMutator:
 
     # ------------------------------------------------------------------------------ bindings
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
         """Rewrite the value of a binding, and emit it. The variable takes up what is known of the new value."""
         value = self.builder_.normalize_value(self.visit_expr(binding.value))
         var = self.visit_var_def(binding.var)
         if value is binding.value and var is binding.var and var.struct_info_ is not None:
             self.builder_.emit_normalized(binding)
             return
-        info = info_of(value)
+        info = r.info_of(value)
         assert info is not None
         kept = self.with_struct_info(var, info)
         if kept is not binding.var:
             self._remap[binding.var.vid] = kept
-        self.builder_.emit_normalized(VarBinding(kept, value, binding.span))
+        self.builder_.emit_normalized(r.VarBinding(kept, value, binding.span))
 
-    def visit_match_cast_(self, binding: MatchCast) -> None:
+    def visit_match_cast_(self, binding: r.MatchCast) -> None:
         """Rewrite the value of a checked binding, and emit it."""
         value = self.builder_.normalize_argument(self.visit_expr(binding.value))
         var = self.visit_var_def(binding.var)
@@ -399,30 +375,30 @@ class PyExprMutator:
         kept = self.with_struct_info(var, binding.struct_info)
         if kept is not binding.var:
             self._remap[binding.var.vid] = kept
-        self.builder_.emit_normalized(MatchCast(kept, value, binding.struct_info, binding.span))
+        self.builder_.emit_normalized(r.MatchCast(kept, value, binding.struct_info, binding.span))
 
-    def visit_binding_block_(self, block: BindingBlock) -> BindingBlock:
+    def visit_binding_block_(self, block: r.BindingBlock) -> r.BindingBlock:
         """Rewrite the bindings of a block."""
         self.builder_._begin_binding_block()
         return self._rest_of_block(block)
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         """Rewrite the bindings of a dataflow block."""
         self.builder_._begin_dataflow_block()
         return self._rest_of_block(block)
 
-    def _rest_of_block(self, block: BindingBlock) -> BindingBlock:
+    def _rest_of_block(self, block: r.BindingBlock) -> r.BindingBlock:
         for binding in block.bindings:
             self.visit_binding(binding)
         made = self.builder_._end_block()
         same = len(made.bindings) == len(block.bindings)
         return block if same and all(a is b for a, b in zip(made.bindings, block.bindings)) else made
 
-    def visit_var_def_(self, var: Var) -> Var:
+    def visit_var_def_(self, var: r.Var) -> r.Var:
         """Rewrite a variable where it is defined."""
         return var
 
-    def visit_dataflow_var_def_(self, var: DataflowVar) -> Var:
+    def visit_dataflow_var_def_(self, var: r.DataflowVar) -> r.Var:
         """Rewrite a dataflow variable where it is defined; as any variable, unless overridden."""
         return self.visit_var_def_(var)
 
@@ -434,7 +410,7 @@ class PyExprMutator:
         base: Callable[[PyExprMutator, Any], Any] = getattr(PyExprMutator, _method(expr))
         return self.builder_.normalize(base(self, expr))
 
-    def visit_with_new_scope(self, expr: RelaxExpr) -> SeqExpr:
+    def visit_with_new_scope(self, expr: RelaxExpr) -> r.SeqExpr:
         """Rewrite `expr` in a scope of its own, as for bodies of functions and branches."""
         self.builder_.begin_scope(None)
         try:
@@ -443,24 +419,24 @@ class PyExprMutator:
             self.builder_.end_scope()
         return as_seq(found)
 
-    def with_struct_info(self, var: Var, struct_info: StructInfo) -> Var:
+    def with_struct_info(self, var: r.Var, struct_info: r.StructInfo) -> r.Var:
         """Return `var` if it has `struct_info` already, else a new variable under the same `Id` that has it."""
         if var.struct_info_ is None:
-            set_struct_info(var, struct_info)
+            r.set_struct_info(var, struct_info)
             return var
         if var.struct_info_ == struct_info:
             return var
-        return (DataflowVar if isinstance(var, DataflowVar) else Var)(var.vid, struct_info, var.span)
+        return (r.DataflowVar if isinstance(var, r.DataflowVar) else r.Var)(var.vid, struct_info, var.span)
 
-    def set_var_remap(self, vid: Id, var: Var) -> None:
+    def set_var_remap(self, vid: r.Id, var: r.Var) -> None:
         """Have uses of the variable `vid` become uses of `var`."""
         self._remap[vid] = var
 
-    def get_var_remap(self, vid: Id) -> Var:
+    def get_var_remap(self, vid: r.Id) -> r.Var:
         """The variable that stands for `vid` now. Raises KeyError when nothing was set."""
         return self._remap[vid]
 
-    def lookup_binding(self, var: Var) -> RelaxExpr | None:
+    def lookup_binding(self, var: r.Var) -> RelaxExpr | None:
         """The value that the rewritten graph binds `var` to; None for parameters."""
         return self.builder_.lookup_binding(var)
 

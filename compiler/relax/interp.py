@@ -18,29 +18,8 @@ from compiler.interp.interpreter import AssertionFailed
 from compiler.interp.interpreter import run as run_prim_func
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
+from compiler.relax import nodes as r
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    Call,
-    Constant,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    ObjectStructInfo,
-    PrimStructInfo,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    ShapeStructInfo,
-    StringImm,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-)
 from compiler.relax.nodes.dims import int64, shape_text, simplified, variables
 from compiler.relax.op.core.registry import Operator, RefusedPart, operator_of
 from compiler.relax.te_calls import make_kernel
@@ -57,7 +36,7 @@ Value = Any
 """An array, a tuple of values, a shape (tuple of ints), a number, text or a function."""
 
 
-def run(program: IRModule | Function, *args: Any, func: str = "main") -> Value:
+def run(program: IRModule | r.Function, *args: Any, func: str = "main") -> Value:
     """Return the value of a function, or of the function `func` of a module, for its arguments.
 
     These are arrays, numbers and tuples of them. Raises ArgumentError where an argument does not fit, AssertionFailed
@@ -78,14 +57,14 @@ class Interpreter:
         self._module = module
         self._kernels: dict[tuple[Any, ...], Any] = {} if kernels is None else kernels
 
-    def function(self, name: str) -> Function:
+    def function(self, name: str) -> r.Function:
         """The graph function `name` of the module."""
         found = None if self._module is None else self._module[name]
-        if not isinstance(found, Function):
+        if not isinstance(found, r.Function):
             raise ArgumentError(f"{name} is a {type(found).__name__}, no graph function")
         return found
 
-    def call(self, func: Function, args: Sequence[Value], outer: _Frame | None = None) -> Value:
+    def call(self, func: r.Function, args: Sequence[Value], outer: _Frame | None = None) -> Value:
         """The value of `func` for `args`."""
         if len(args) != len(func.params):
             raise ArgumentError(f"the function takes {len(func.params)} arguments, got {len(args)}")
@@ -123,7 +102,7 @@ class Interpreter:
 class _Closure:
     """A local function, with the values around it."""
 
-    def __init__(self, func: Function, frame: _Frame) -> None:
+    def __init__(self, func: r.Function, frame: _Frame) -> None:
         self.func = func
         self.frame = frame
 
@@ -133,19 +112,19 @@ class _Frame:
 
     def __init__(self, machine: Interpreter, outer: _Frame | None = None) -> None:
         self._machine = machine
-        self.values: dict[Var, Value] = {} if outer is None else dict(outer.values)
+        self.values: dict[r.Var, Value] = {} if outer is None else dict(outer.values)
         self.symbols: dict[n.Var, int] = {} if outer is None else dict(outer.symbols)
 
     # ---------------------------------------------------------------------------- structure
 
-    def sequence(self, seq: SeqExpr) -> Value:
+    def sequence(self, seq: r.SeqExpr) -> Value:
         for block in seq.blocks:
             for binding in block.bindings:
                 value = self.value(binding.value)
                 if isinstance(value, _Closure):
                     value.frame.values[binding.var] = value  # it may call itself
                 name = f"the value of {binding.var.name_hint}"
-                if isinstance(binding, MatchCast):
+                if isinstance(binding, r.MatchCast):
                     self.bind(binding.struct_info, value, name, learn=True)
                     self.bind(binding.struct_info, value, name)
                 elif binding.var.struct_info_ is not None:
@@ -156,33 +135,33 @@ class _Frame:
     def value(self, expr: RelaxExpr) -> Value:
         """The value of an expression."""
         match expr:
-            case Var():
+            case r.Var():
                 if expr not in self.values:
                     raise LoweringError(f"the variable {expr.name_hint} has no value here")
                 return self.values[expr]
-            case Constant():
+            case r.Constant():
                 return expr.array
-            case Call():
+            case r.Call():
                 return self._call(expr)
-            case Tuple():
+            case r.Tuple():
                 return tuple([self.value(item) for item in expr.fields])
-            case TupleGetItem():
+            case r.TupleGetItem():
                 return self.value(expr.tuple_value)[expr.index]
-            case ShapeExpr():
+            case r.ShapeExpr():
                 return tuple([self.scalar(size) for size in expr.values])
-            case PrimValue():
+            case r.PrimValue():
                 return self.scalar(expr.value)
-            case StringImm() | DataTypeImm():
+            case r.StringImm() | r.DataTypeImm():
                 return expr.value
-            case If():
+            case r.If():
                 chosen = expr.true_branch if bool(np.asarray(self.value(expr.cond))) else expr.false_branch
                 inner = _Frame(self._machine, self)
                 return inner.sequence(chosen)
-            case SeqExpr():
+            case r.SeqExpr():
                 return _Frame(self._machine, self).sequence(expr)
-            case Function():
+            case r.Function():
                 return _Closure(expr, _Frame(self._machine, self))
-            case ExternFunc():
+            case r.ExternFunc():
                 return get_global_func(expr.global_symbol)
             case GlobalVar():
                 return self._machine.global_function(expr)
@@ -203,30 +182,30 @@ class _Frame:
 
     # ------------------------------------------------------------------------------- checks
 
-    def bind(self, info: StructInfo, value: Value, what: str, learn: bool = False) -> None:
+    def bind(self, info: r.StructInfo, value: Value, what: str, learn: bool = False) -> None:
         """Check that `value` is an `info`.
         With `learn`, only learn the values of dimensions that stand alone."""
         match info:
-            case TensorStructInfo():
+            case r.TensorStructInfo():
                 self._bind_tensor(info, value, what, learn)
-            case ShapeStructInfo():
+            case r.ShapeStructInfo():
                 if not isinstance(value, tuple):
                     raise ArgumentError(f"{what} is {_shown(value)}, no shape")
                 self._bind_dims(info.values, info.ndim, value, info, what, learn)
-            case PrimStructInfo():
+            case r.PrimStructInfo():
                 if not isinstance(value, int | float | bool | np.generic):
                     raise ArgumentError(f"{what} is {_shown(value)}, not {info}")
                 if info.value is not None:
                     self._bind_dims((info.value,), 1, (int(value),), info, what, learn)
-            case TupleStructInfo():
+            case r.TupleStructInfo():
                 if not isinstance(value, tuple | list) or len(value) != len(info.fields):
                     raise ArgumentError(f"{what} is {_shown(value)}, not a tuple of {len(info.fields)}")
                 for position, (item, part) in enumerate(zip(info.fields, value)):
                     self.bind(item, part, f"{what}[{position}]", learn)
-            case ObjectStructInfo():
+            case r.ObjectStructInfo():
                 pass
 
-    def _bind_tensor(self, info: TensorStructInfo, value: Value, what: str, learn: bool) -> None:
+    def _bind_tensor(self, info: r.TensorStructInfo, value: Value, what: str, learn: bool) -> None:
         if not isinstance(value, np.ndarray | np.generic):
             raise ArgumentError(f"{what} is {_shown(value)}, not {info}")
         if not learn and info.dtype and np.asarray(value).dtype != storage_dtype(info.dtype):
@@ -238,7 +217,7 @@ class _Frame:
         dims: Sequence[PrimExpr] | None,
         ndim: int,
         sizes: Sequence[int],
-        info: StructInfo,
+        info: r.StructInfo,
         what: str,
         learn: bool,
     ) -> None:
@@ -260,7 +239,7 @@ class _Frame:
 
     # -------------------------------------------------------------------------------- calls
 
-    def _call(self, call: Call) -> Value:
+    def _call(self, call: r.Call) -> Value:
         if not isinstance(call.op, Op):
             return self.apply(self.value(call.op), [self.value(arg) for arg in call.args])
         special = _SPECIAL.get(call.op.name)
@@ -280,13 +259,13 @@ class _Frame:
             return self._legalized(operator.legalize, call, args)
         raise LoweringError(f"{operator.name} cannot be run here: {operator.te.reason}{at(call.span)}")
 
-    def _legalized(self, legalize: Callable[[Any, Call], RelaxExpr], call: Call, args: Sequence[Value]) -> Value:
+    def _legalized(self, legalize: Callable[[Any, r.Call], RelaxExpr], call: r.Call, args: Sequence[Value]) -> Value:
         """The value of the operator's replacement, in a function of its own with known shapes."""
         builder = BlockBuilder()
         exprs = [_stand_in(arg) for arg in args]
         params = list(dict.fromkeys(var for expr in exprs for var in _stand_in_vars(expr)))
         with builder.function("main", params):
-            known = builder.normalize(Call(call.op, tuple(exprs), call.attrs, call.sinfo_args, call.span))
+            known = builder.normalize(r.Call(call.op, tuple(exprs), call.attrs, call.sinfo_args, call.span))
             builder.emit_func_output(builder.emit(legalize(builder, known)))
         arrays = [item for arg in args for item in _arrays(arg)]
         machine = Interpreter(builder.get())
@@ -296,7 +275,7 @@ class _Frame:
         """The value of a function for `args`."""
         if isinstance(func, _Closure):
             return self._machine.call(func.func, args, func.frame)
-        if isinstance(func, Function):
+        if isinstance(func, r.Function):
             return self._machine.call(func, args)
         if isinstance(func, n.PrimFunc):
             self._machine.run_kernel(func, *args)
@@ -310,13 +289,13 @@ class _Frame:
         """Run a kernel as the interpreter does."""
         self._machine.run_kernel(func, *args)
 
-    def outputs(self, call: Call) -> tuple[list[Array], bool]:
+    def outputs(self, call: r.Call) -> tuple[list[Array], bool]:
         """Allocate the results that a call declares, and tell whether they are a tuple."""
         (info,) = call.sinfo_args
-        several = isinstance(info, TupleStructInfo)
+        several = isinstance(info, r.TupleStructInfo)
         found = []
-        for item in info.fields if isinstance(info, TupleStructInfo) else (info,):
-            assert isinstance(item, TensorStructInfo)
+        for item in info.fields if isinstance(info, r.TupleStructInfo) else (info,):
+            assert isinstance(item, r.TensorStructInfo)
             found.append(_new(tuple([self.scalar(size) for size in item.dims or ()]), item.dtype))
         return found, several
 
@@ -324,7 +303,7 @@ class _Frame:
 # --------------------------------------------------------------------- operators known by name
 
 
-def _call_tir(frame: _Frame, call: Call) -> Value:
+def _call_tir(frame: _Frame, call: r.Call) -> Value:
     func, args = frame.value(call.args[0]), list(frame.value(call.args[1]))
     outs, several = frame.outputs(call)
     results = list(outs)
@@ -338,26 +317,26 @@ def _call_tir(frame: _Frame, call: Call) -> Value:
     return tuple(results) if several else results[0]
 
 
-def _call_packed(frame: _Frame, call: Call) -> Value:
+def _call_packed(frame: _Frame, call: r.Call) -> Value:
     return frame.apply(frame.value(call.args[0]), [frame.value(arg) for arg in call.args[1:]])
 
 
-def _call_builtin(frame: _Frame, call: Call) -> Value:
+def _call_builtin(frame: _Frame, call: r.Call) -> Value:
     return frame.apply(frame.value(call.args[0]), [None, *frame.value(call.args[1])])
 
 
-def _call_dps(frame: _Frame, call: Call) -> Value:
+def _call_dps(frame: _Frame, call: r.Call) -> Value:
     outs, several = frame.outputs(call)
     frame.apply(frame.value(call.args[0]), [*frame.value(call.args[1]), *outs])
     return tuple(outs) if several else outs[0]
 
 
-def _make_closure(frame: _Frame, call: Call) -> Value:
+def _make_closure(frame: _Frame, call: r.Call) -> Value:
     func, more = frame.value(call.args[0]), list(frame.value(call.args[1]))
     return lambda *args: frame.apply(func, [*args, *more])
 
 
-def _invoke_closure(frame: _Frame, call: Call) -> Value:
+def _invoke_closure(frame: _Frame, call: r.Call) -> Value:
     return frame.apply(frame.value(call.args[0]), list(frame.value(call.args[1])))
 
 
@@ -366,19 +345,19 @@ def _message(frame: _Frame, values: Sequence[RelaxExpr], form: str) -> str:
     return form.format(*shown) if form else " ".join(map(str, shown))
 
 
-def _print(frame: _Frame, call: Call) -> Value:
+def _print(frame: _Frame, call: r.Call) -> Value:
     print(_message(frame, call.args, call.attrs["format"]))
     return ()
 
 
-def _assert(frame: _Frame, call: Call) -> Value:
+def _assert(frame: _Frame, call: r.Call) -> Value:
     if not bool(np.asarray(frame.value(call.args[0]))):
         message = _message(frame, call.args[1:], call.attrs["format"]) or "an assertion of the program does not hold"
         raise AssertionFailed(message + at(call.span))
     return ()
 
 
-_SPECIAL: dict[str, Callable[[_Frame, Call], Value]] = {
+_SPECIAL: dict[str, Callable[[_Frame, r.Call], Value]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_inplace": _call_tir,
     "relax.call_tir_with_grad": _call_tir,
@@ -425,12 +404,12 @@ def _known(size: PrimExpr) -> int:
     return found.value
 
 
-def _symbols(info: StructInfo) -> list[n.Var]:
+def _symbols(info: r.StructInfo) -> list[n.Var]:
     """The dimensions that a parameter mentions, which are the own ones of a function."""
     from_dims: list[n.Var] = []
     for value in getattr(info, "dims", None) or getattr(info, "values", None) or ():
         from_dims += variables(value)
-    for item in info.fields if isinstance(info, TupleStructInfo) else ():
+    for item in info.fields if isinstance(info, r.TupleStructInfo) else ():
         from_dims += _symbols(item)
     return from_dims
 
@@ -447,20 +426,20 @@ def _signature(value: Value) -> Any:
 def _stand_in(value: Value) -> Any:
     """An expression that stands for a value: a variable for an array, else a constant."""
     if isinstance(value, np.ndarray | np.generic):
-        return Var("x", TensorStructInfo(np.shape(value), str(np.asarray(value).dtype)))  # type: ignore[arg-type]
+        return r.Var("x", r.TensorStructInfo(np.shape(value), str(np.asarray(value).dtype)))  # type: ignore[arg-type]
     if isinstance(value, tuple):
         if value and all(isinstance(item, int) and not isinstance(item, bool) for item in value):
-            return ShapeExpr(tuple([int64(item) for item in value]))
-        return ShapeExpr(()) if not value else Tuple(tuple(map(_stand_in, value)))
+            return r.ShapeExpr(tuple([int64(item) for item in value]))
+        return r.ShapeExpr(()) if not value else r.Tuple(tuple(map(_stand_in, value)))
     if isinstance(value, str):
-        return StringImm(value)
-    return PrimValue(value)
+        return r.StringImm(value)
+    return r.PrimValue(value)
 
 
-def _stand_in_vars(expr: Any) -> list[Var]:
-    if isinstance(expr, Var):
+def _stand_in_vars(expr: Any) -> list[r.Var]:
+    if isinstance(expr, r.Var):
         return [expr]
-    return [var for item in expr.fields for var in _stand_in_vars(item)] if isinstance(expr, Tuple) else []
+    return [var for item in expr.fields for var in _stand_in_vars(item)] if isinstance(expr, r.Tuple) else []
 
 
 def _arrays(value: Value) -> list[Array]:

@@ -11,21 +11,7 @@ from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.base import RelaxExpr
-from compiler.relax.nodes import (
-    DataTypeImm,
-    PrimStructInfo,
-    PrimValue,
-    ShapeExpr,
-    ShapeStructInfo,
-    StringImm,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    describe,
-    info_of,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.dims import int64, simplified, variables
 from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
@@ -41,7 +27,7 @@ class TeKernel:
 
     func: n.PrimFunc
     args: tuple[RelaxExpr, ...]
-    outputs: tuple[TensorStructInfo, ...]
+    outputs: tuple[r.TensorStructInfo, ...]
     several: bool
     tir_vars: tuple[PrimExpr, ...]
 
@@ -81,14 +67,14 @@ def tensors_of(args: Sequence[RelaxExpr]) -> tuple[RelaxExpr, ...]:
     """The tensors among `args`, tuples taken apart: what a kernel made with them is called with."""
     found: list[RelaxExpr] = []
     for arg in args:
-        if isinstance(arg, Tuple):
+        if isinstance(arg, r.Tuple):
             found += tensors_of(arg.fields)
             continue
-        match info_of(arg):
-            case TensorStructInfo():
+        match r.info_of(arg):
+            case r.TensorStructInfo():
                 found.append(arg)
-            case TupleStructInfo() as info:
-                found += tensors_of([TupleGetItem(arg, index) for index in range(len(info.fields))])
+            case r.TupleStructInfo() as info:
+                found += tensors_of([r.TupleGetItem(arg, index) for index in range(len(info.fields))])
     return tuple(found)
 
 
@@ -118,14 +104,14 @@ def _key(value: Any) -> Hashable:
             return value.dtype, _key(value.value)
         case PrimExpr():
             raise TypeError("an expression of another kind")
-        case PrimValue() | StringImm() | DataTypeImm():
+        case r.PrimValue() | r.StringImm() | r.DataTypeImm():
             return type(value), _key(value.value)
-        case ShapeExpr():
-            return ShapeExpr, tuple(map(_key, value.values))
-        case Tuple():
-            return Tuple, tuple(map(_key, value.fields))
+        case r.ShapeExpr():
+            return r.ShapeExpr, tuple(map(_key, value.values))
+        case r.Tuple():
+            return r.Tuple, tuple(map(_key, value.fields))
         case RelaxExpr():
-            return _info_key(info_of(value))
+            return _info_key(r.info_of(value))
         case list() | tuple():
             return type(value), tuple(map(_key, value))
         case int() | float():
@@ -135,16 +121,16 @@ def _key(value: Any) -> Hashable:
     raise TypeError(f"a {type(value).__name__}")
 
 
-def _info_key(info: StructInfo | None) -> Hashable:
+def _info_key(info: r.StructInfo | None) -> Hashable:
     match info:
-        case TensorStructInfo(dims=tuple() as dims):
+        case r.TensorStructInfo(dims=tuple() as dims):
             return info.dtype, tuple(map(_key, dims))
-        case ShapeStructInfo(values=tuple() as values):
-            return ShapeExpr, tuple(map(_key, values))
-        case PrimStructInfo(value=PrimExpr() as scalar):
-            return PrimValue, _key(scalar)
-        case TupleStructInfo():
-            return Tuple, tuple(map(_info_key, info.fields))
+        case r.ShapeStructInfo(values=tuple() as values):
+            return r.ShapeExpr, tuple(map(_key, values))
+        case r.PrimStructInfo(value=PrimExpr() as scalar):
+            return r.PrimValue, _key(scalar)
+        case r.TupleStructInfo():
+            return r.Tuple, tuple(map(_info_key, info.fields))
     raise TypeError("a value that is not known")
 
 
@@ -159,13 +145,13 @@ class _Inputs:
     def convert(self, value: Any) -> Any:
         """An argument as te takes it."""
         match value:
-            case PrimValue():
+            case r.PrimValue():
                 return self.scalar(value.value)
-            case ShapeExpr():
+            case r.ShapeExpr():
                 return [self.scalar(size) for size in value.values]
-            case StringImm() | DataTypeImm():
+            case r.StringImm() | r.DataTypeImm():
                 return value.value
-            case Tuple():
+            case r.Tuple():
                 return [self.convert(item) for item in value.fields]
             case RelaxExpr():
                 return self._expr(value)
@@ -180,28 +166,28 @@ class _Inputs:
         return value
 
     def _expr(self, value: RelaxExpr) -> Any:
-        match info_of(value):
-            case TensorStructInfo() as info:
+        match r.info_of(value):
+            case r.TensorStructInfo() as info:
                 return self._tensor(value, info)
-            case ShapeStructInfo(values=tuple() as values):
+            case r.ShapeStructInfo(values=tuple() as values):
                 return [self.scalar(size) for size in values]
-            case PrimStructInfo(value=PrimExpr() as scalar):
+            case r.PrimStructInfo(value=PrimExpr() as scalar):
                 return self.scalar(scalar)
-            case TupleStructInfo() as info:
-                return [self._expr(TupleGetItem(value, index)) for index in range(len(info.fields))]
+            case r.TupleStructInfo() as info:
+                return [self._expr(r.TupleGetItem(value, index)) for index in range(len(info.fields))]
             case None:
-                raise IRError(f"nothing is known yet of {describe(value)}", hint="emit it before")
+                raise IRError(f"nothing is known yet of {r.describe(value)}", hint="emit it before")
             case other:
-                raise IRError(f"te cannot take {describe(value)}, which is {other}")
+                raise IRError(f"te cannot take {r.describe(value)}, which is {other}")
 
-    def _tensor(self, value: RelaxExpr, info: TensorStructInfo) -> Tensor:
+    def _tensor(self, value: RelaxExpr, info: r.TensorStructInfo) -> Tensor:
         if info.dims is None:
             raise IRError(
-                f"te cannot take {describe(value)}, whose shape is not known: {info}",
+                f"te cannot take {r.describe(value)}, whose shape is not known: {info}",
                 hint="give its dimensions names with match_cast",
             )
         if not info.dtype:
-            raise IRError(f"te cannot take {describe(value)}, whose element type is not known: {info}")
+            raise IRError(f"te cannot take {r.describe(value)}, whose element type is not known: {info}")
         name = _letter(len(self.tensors))
         made: Tensor = placeholder([self.scalar(size) for size in info.dims], info.dtype, name)
         self.tensors.append(made)
@@ -229,9 +215,9 @@ def _own_output(out: Any, name: str) -> Tensor:
     return out
 
 
-def _output_info(out: Tensor, outer: Mapping[n.Var, PrimExpr]) -> TensorStructInfo:
+def _output_info(out: Tensor, outer: Mapping[n.Var, PrimExpr]) -> r.TensorStructInfo:
     dims = [_outer_dim(size, outer) for size in out.shape]
-    return TensorStructInfo(ShapeExpr(tuple(dims)), out.dtype)
+    return r.TensorStructInfo(r.ShapeExpr(tuple(dims)), out.dtype)
 
 
 def _outer_dim(size: PrimExpr, outer: Mapping[n.Var, PrimExpr]) -> PrimExpr:

@@ -6,11 +6,7 @@ from typing import Any
 
 from compiler.dtype import is_float, parse_dtype
 from compiler.errors import IRError
-from compiler.te.broadcast import (
-    binary,
-    broadcast_shape,
-    element,
-)
+from compiler.te.broadcast import binary, broadcast_shape, element
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, shape_text
 from compiler.te.where import here

@@ -41,15 +41,7 @@ from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.relay.agent import AgentOptions
 from rpc_server.relay.link import RelayLink
 from rpc_server.relay.passes import via
-from rpc_server.service import (
-    ChildService,
-    ServiceSocket,
-    announce,
-    bind,
-    child_main,
-    service_socket,
-    stoppable,
-)
+from rpc_server.service import ChildService, ServiceSocket, announce, bind, child_main, service_socket, stoppable
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch

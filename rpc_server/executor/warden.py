@@ -19,13 +19,7 @@ import sys
 from typing import NoReturn
 
 from rpc_server.executor.main import run
-from rpc_server.isolation.kernel import (
-    PR_SET_CHILD_SUBREAPER,
-    PR_SET_DUMPABLE,
-    drop_capabilities,
-    name_process,
-    prctl,
-)
+from rpc_server.isolation.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, drop_capabilities, name_process, prctl
 from rpc_server.isolation.levels import Level
 from rpc_server.isolation.limits import EACH, die_with_parent, ids_of, number_of_each
 from rpc_server.isolation.namespaces import separate

@@ -20,15 +20,7 @@ import zmq
 from rpc_server.errors import ServerStartError
 from rpc_server.relay.loop import ClientPorts, RelayLoop, listen
 from rpc_server.relay.pass_table import MAX_BOXES
-from rpc_server.service import (
-    ChildService,
-    ServiceOptions,
-    announce,
-    bind,
-    child_main,
-    service_socket,
-    stoppable,
-)
+from rpc_server.service import ChildService, ServiceOptions, announce, bind, child_main, service_socket, stoppable
 from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.keys import KeyRing, KeyRole, Principal

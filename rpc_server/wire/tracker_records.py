@@ -10,19 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from rpc_server.wire.bounds import (
-    Count,
-    Finite,
-    Index,
-    Int64,
-    Label,
-    Path,
-    Period,
-    Prose,
-    Rate,
-    Seconds,
-    UnixTime,
-)
+from rpc_server.wire.bounds import Count, Finite, Index, Int64, Label, Path, Period, Prose, Rate, Seconds, UnixTime
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(max_length=2000)]

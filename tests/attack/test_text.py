@@ -13,15 +13,7 @@ import zmq
 from rpc_server.errors import RemoteError
 from rpc_server.wire.codec import MessageKind, decode_error, encode_error
 from rpc_server.wire.keys import KeyRing, KeyRole, from_curve
-from rpc_server.wire.messages import (
-    BoxStatus,
-    Measured,
-    Returned,
-    SessionEnded,
-    Timings,
-    decode_answer,
-    public_codec,
-)
+from rpc_server.wire.messages import BoxStatus, Measured, Returned, SessionEnded, Timings, decode_answer, public_codec
 from rpc_server.wire.plain_text import PlainFormatter, plain, plainly
 from rpc_server.wire.tracker_messages import DevicePage, Queued
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult

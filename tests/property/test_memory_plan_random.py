@@ -15,14 +15,7 @@ from compiler.relax import op
 from compiler.relax.analysis import problems
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.interp import run
-from compiler.relax.nodes import (
-    If,
-    SeqExpr,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from compiler.relax.nodes import If, SeqExpr, TensorStructInfo, Tuple, TupleGetItem, Var
 from tests.kit.compiler.memory_bounds import EXPLICIT, FUSED, PLAN, arena_size, largest_sum
 from tests.kit.compiler.model_graphs import transformer
 from tests.kit.compiler.random_graphs import random_graph

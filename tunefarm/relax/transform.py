@@ -7,12 +7,7 @@ from collections.abc import Callable
 from compiler.ir.transform.passes import Pass
 from compiler.relax.fusion.composite import FusionPattern, PatternCheckContext
 from compiler.relax.transform import pipeline as _pipeline  # noqa: F401  (registers its passes)
-from compiler.relax.transform.passes import (
-    DataflowBlockPass,
-    dataflowblock_pass,
-    function_pass,
-    pass_constructors,
-)
+from compiler.relax.transform.passes import DataflowBlockPass, dataflowblock_pass, function_pass, pass_constructors
 from compiler.relax.transform.passes import RelaxFunctionPass as FunctionPass
 
 _constructors = pass_constructors()

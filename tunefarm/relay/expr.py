@@ -1,18 +1,6 @@
 """Expressions."""
 
-from compiler.faces.relay.nodes import (
-    Call,
-    Constant,
-    Expr,
-    If,
-    Let,
-    Tuple,
-    TupleGetItem,
-    TupleWrapper,
-    Var,
-    const,
-    var,
-)
+from compiler.faces.relay.nodes import Call, Constant, Expr, If, Let, Tuple, TupleGetItem, TupleWrapper, Var, const, var
 from compiler.ir.base import GlobalVar
 
 RelayExpr = Expr

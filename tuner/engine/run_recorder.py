@@ -26,16 +26,7 @@ from tuner.goals import Goal
 from tuner.number_text import counted, hours
 from tuner.process_identity import is_gone, process_name
 from tuner.records.lookup.keys import toolchain_key
-from tuner.records.model import (
-    NewRun,
-    NewRunTask,
-    NewTrial,
-    Run,
-    RunState,
-    RunUse,
-    Trial,
-    TrialPurpose,
-)
+from tuner.records.model import NewRun, NewRunTask, NewTrial, Run, RunState, RunUse, Trial, TrialPurpose
 from tuner.records.runs.claims import ClaimAnswer, ClaimState, WantedClaims
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded

@@ -9,30 +9,14 @@ from collections.abc import Callable
 
 from compiler.codegen.llvm.gen import Gen, ModuleText
 from compiler.codegen.llvm.types import bits_of, lanes_of
-from compiler.codegen.math import (
-    arc as math_arc,
-)
-from compiler.codegen.math import (
-    exact as math_exact,
-)
-from compiler.codegen.math import (
-    exp as math_exp,
-)
-from compiler.codegen.math import (
-    log as math_log,
-)
-from compiler.codegen.math import (
-    pow64 as math_pow64,
-)
-from compiler.codegen.math import (
-    scaled_exp as math_scaled_exp,
-)
-from compiler.codegen.math import (
-    trig as math_trig,
-)
-from compiler.codegen.math import (
-    trig64 as math_trig64,
-)
+from compiler.codegen.math import arc as math_arc
+from compiler.codegen.math import exact as math_exact
+from compiler.codegen.math import exp as math_exp
+from compiler.codegen.math import log as math_log
+from compiler.codegen.math import pow64 as math_pow64
+from compiler.codegen.math import scaled_exp as math_scaled_exp
+from compiler.codegen.math import trig as math_trig
+from compiler.codegen.math import trig64 as math_trig64
 from compiler.codegen.math.body import MathBody
 
 Define = Callable[..., str]

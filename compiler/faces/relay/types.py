@@ -8,14 +8,7 @@ from typing import Any as AnyValue
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
-from compiler.relax.nodes import (
-    FuncStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from compiler.relax import nodes as r
 from compiler.tir.nodes import IntImm, PrimExpr, Var
 
 
@@ -123,16 +116,16 @@ def _size(value: AnyValue) -> AnyValue:
     return IntImm("int32", int(value))
 
 
-def struct_info(kind: Type) -> StructInfo:
+def struct_info(kind: Type) -> r.StructInfo:
     """A type as relax says it."""
     match kind:
         case TensorType():
             dims = [_dim(size) for size in kind.shape]
-            return TensorStructInfo(tuple(dims), kind.dtype)  # type: ignore[arg-type]
+            return r.TensorStructInfo(tuple(dims), kind.dtype)  # type: ignore[arg-type]
         case TupleType():
-            return TupleStructInfo(tuple(map(struct_info, kind.fields)))
+            return r.TupleStructInfo(tuple(map(struct_info, kind.fields)))
         case FuncType():
-            return FuncStructInfo(list(map(struct_info, kind.arg_types)), struct_info(kind.ret_type))
+            return r.FuncStructInfo(list(map(struct_info, kind.arg_types)), struct_info(kind.ret_type))
     raise IRError(f"the type {kind} is open", hint="give parameters a TensorType, a TupleType or a FuncType")
 
 
@@ -142,18 +135,18 @@ def _dim(size: AnyValue) -> AnyValue:
     return int(size) if isinstance(size, IntImm) else size
 
 
-def type_of(info: StructInfo) -> Type:
+def type_of(info: r.StructInfo) -> Type:
     """Return what relax knows of a value, as a type."""
     match info:
-        case TensorStructInfo():
+        case r.TensorStructInfo():
             dims: Sequence[AnyValue] = [Any()] * max(info.ndim, 0) if info.dims is None else info.dims
             return TensorType(tuple(int(s) if isinstance(s, IntImm) else Any() for s in dims), info.dtype or "float32")
-        case TupleStructInfo():
+        case r.TupleStructInfo():
             return TupleType(tuple(map(type_of, info.fields)))
-        case PrimStructInfo():
+        case r.PrimStructInfo():
             return scalar_type(info.dtype)
-        case ShapeStructInfo():
+        case r.ShapeStructInfo():
             return TensorType((max(info.ndim, 0),), "int64")
-        case FuncStructInfo() if info.params is not None:
+        case r.FuncStructInfo() if info.params is not None:
             return FuncType(tuple(map(type_of, info.params)), type_of(info.ret))
     raise IRError(f"{info} has no type in Relay")

@@ -9,18 +9,9 @@ import numpy as np
 
 from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import RelaxExpr
+from compiler.relax import nodes as r
 from compiler.relax import op as relax_op
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    ObjectStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    const,
-    info_of,
-)
 from compiler.runtime.core.dtypes import dtype_name
 from compiler.runtime.core.ndarray import NDArray, array, from_dlpack
 from compiler.te.operation import compute
@@ -61,8 +52,8 @@ class Tensor:
 
     def __init__(self, *, _expr: RelaxExpr) -> None:
         """Wrap an expression whose value is a tensor of known shape."""
-        info = info_of(_expr)
-        if not isinstance(info, TensorStructInfo) or info.dims is None:
+        info = r.info_of(_expr)
+        if not isinstance(info, r.TensorStructInfo) or info.dims is None:
             raise IRError(f"a tensor of known shape is wanted, not {info}")
         self._expr = _expr
         self._info = info
@@ -70,23 +61,23 @@ class Tensor:
     @staticmethod
     def from_const(data: Any) -> Tensor:
         """A constant: a number, a numpy array or an `NDArray`."""
-        return Tensor(_expr=const(data if isinstance(data, NDArray | int | float | bool) else np.asarray(data)))
+        return Tensor(_expr=r.const(data if isinstance(data, NDArray | int | float | bool) else np.asarray(data)))
 
     @staticmethod
     def from_scalar(data: int | float, dtype: str) -> Tensor:
         """A constant without dimensions."""
-        return Tensor(_expr=const(data, dtype))
+        return Tensor(_expr=r.const(data, dtype))
 
     @staticmethod
-    def from_struct_info(struct_info: TensorStructInfo, name: str = "tensor") -> Tensor:
+    def from_struct_info(struct_info: r.TensorStructInfo, name: str = "tensor") -> Tensor:
         """A free variable of which `struct_info` is known."""
-        return Tensor(_expr=Var(name, struct_info))
+        return Tensor(_expr=r.Var(name, struct_info))
 
     @staticmethod
     def placeholder(shape: Shape, dtype: str, name: str = "tensor") -> Tensor:
         """A free variable; text in `shape` names a symbolic dimension."""
         from_text = [symbolic(size) if isinstance(size, str) else size for size in shape]
-        return Tensor.from_struct_info(TensorStructInfo(from_text, dtype), name)  # type: ignore[arg-type]
+        return Tensor.from_struct_info(r.TensorStructInfo(from_text, dtype), name)  # type: ignore[arg-type]
 
     @property
     def shape(self) -> list[Dim]:
@@ -189,8 +180,8 @@ class Parameter(Tensor):
     def __init__(self, shape: Shape, dtype: str | None = None) -> None:
         """A parameter without a value. Text in `shape` names a symbolic dimension."""
         sizes = [symbolic(size) if isinstance(size, str) else size for size in shape]
-        info = TensorStructInfo(sizes, dtype or get_default_dtype())  # type: ignore[arg-type]
-        super().__init__(_expr=Var("param", info))
+        info = r.TensorStructInfo(sizes, dtype or get_default_dtype())  # type: ignore[arg-type]
+        super().__init__(_expr=r.Var("param", info))
         self._data: NDArray | None = None
         self.attrs: dict[str, Any] = {}
 
@@ -218,8 +209,8 @@ class Parameter(Tensor):
             return
         if self._data is not None:
             raise ArgumentError("the type of a parameter that has a value cannot be changed")
-        self._info = TensorStructInfo(self._info.shape, dtype)
-        self._expr = Var("param", self._info)
+        self._info = r.TensorStructInfo(self._info.shape, dtype)
+        self._expr = r.Var("param", self._info)
 
     @property
     def variable(self) -> RelaxExpr:
@@ -261,9 +252,9 @@ class Object:
 
     def __init__(self, *, _expr: RelaxExpr, _name: str = "object") -> None:
         """Bind `_expr` to the name `_name`; a variable is taken as it is."""
-        self._expr = _expr if isinstance(_expr, Var) else current_builder().emit(_expr, _name)
-        if not isinstance(info_of(self._expr), ObjectStructInfo):
-            raise IRError(f"an object is wanted, not {info_of(self._expr)}")
+        self._expr = _expr if isinstance(_expr, r.Var) else current_builder().emit(_expr, _name)
+        if not isinstance(r.info_of(self._expr), r.ObjectStructInfo):
+            raise IRError(f"an object is wanted, not {r.info_of(self._expr)}")
 
 
 # ---------------------------------------------------------------------------------------- wrapping
@@ -275,16 +266,16 @@ def wrap_nested(expr: RelaxExpr, name: str = "lv") -> Any:
 
 
 def _wrapped(expr: RelaxExpr, name: str) -> Any:
-    info: StructInfo | None = info_of(expr)
+    info: r.StructInfo | None = r.info_of(expr)
     match info:
-        case TensorStructInfo():
+        case r.TensorStructInfo():
             return Tensor(_expr=expr)
-        case TupleStructInfo():
+        case r.TupleStructInfo():
             builder = current_builder()
             return tuple([
-                _wrapped(builder.emit(TupleGetItem(expr, index), name), name) for index in range(len(info.fields))
+                _wrapped(builder.emit(r.TupleGetItem(expr, index), name), name) for index in range(len(info.fields))
             ])  # fmt: skip
-        case ObjectStructInfo():
+        case r.ObjectStructInfo():
             return Object(_expr=expr, _name=name)
     raise IRError(f"{info} is neither tensor, tuple nor object")
 
@@ -306,7 +297,7 @@ def operand(value: Any, dtype: str) -> RelaxExpr:
             lambda size: compute((), lambda: size.astype(dtype), name="size"), value, primfunc_name_hint="size"
         )
         return builder.emit(made, "size")
-    return const(value, dtype)
+    return r.const(value, dtype)
 
 
 def binary(make: Any, a: Any, b: Any) -> Tensor:

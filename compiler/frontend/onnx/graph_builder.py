@@ -12,20 +12,10 @@ from compiler.frontend.onnx.element_types import AnyArray, dtype_of, elem_of
 from compiler.frontend.onnx.errors import NeedsValueError, OnnxImportError
 from compiler.frontend.onnx.values import TensorValue, plain, simple, tidy
 from compiler.ir.base import RelaxExpr
+from compiler.relax import nodes as r
 from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.block_scopes import DataflowScope
-from compiler.relax.nodes import (
-    Constant,
-    ShapeExpr,
-    ShapeStructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    info_of,
-)
 from compiler.relax.nodes.dims import int64, variables
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.te.operation import compute
@@ -53,13 +43,13 @@ class GraphBuilder:
 
     # -------------------------------------------------------------------------- emitting
 
-    def emit(self, expr: Any, name: str = "") -> Var:
+    def emit(self, expr: Any, name: str = "") -> r.Var:
         """Bind an expression to a variable."""
         if self._dataflow is not None and self.has_control_flow:
             return self.bb.emit_output(expr, name)
         return self.bb.emit(expr, name)
 
-    def te(self, function: Callable[..., Any], *args: Any, name: str = "", **kwargs: Any) -> Var:
+    def te(self, function: Callable[..., Any], *args: Any, name: str = "", **kwargs: Any) -> r.Var:
         """Bind what the kernel of a te function computes to a variable. Values of the model may be arguments."""
         given = [self._te_argument(arg) for arg in args]
         hint = name or getattr(function, "__name__", "") or "kernel"
@@ -73,11 +63,11 @@ class GraphBuilder:
             return type(value)([self._te_argument(item) for item in value])
         return value
 
-    def items(self, value: RelaxExpr) -> list[Var]:
+    def items(self, value: RelaxExpr) -> list[r.Var]:
         """The fields of a tuple, each bound to a variable."""
-        info = info_of(value)
-        assert isinstance(info, TupleStructInfo)
-        return [self.emit(TupleGetItem(value, index)) for index in range(len(info.fields))]
+        info = r.info_of(value)
+        assert isinstance(info, r.TupleStructInfo)
+        return [self.emit(r.TupleGetItem(value, index)) for index in range(len(info.fields))]
 
     @contextmanager
     def dataflow(self) -> Any:
@@ -99,7 +89,7 @@ class GraphBuilder:
         if not self.has_control_flow:
             raise ControlFlowFound
 
-    def emit_control(self, expr: RelaxExpr) -> Var:
+    def emit_control(self, expr: RelaxExpr) -> r.Var:
         """Bind an expression that may not stand in a dataflow block: a branch, or a call of a function."""
         self.begin_control()
         assert self._dataflow is not None
@@ -121,10 +111,10 @@ class GraphBuilder:
             if value.array.dtype == object:
                 value.expr = self._computed(value.array, value.dtype)
             else:
-                value.expr = Constant(np.ascontiguousarray(value.array).reshape(value.array.shape))
+                value.expr = r.Constant(np.ascontiguousarray(value.array).reshape(value.array.shape))
         return value.expr
 
-    def _computed(self, array: AnyArray, dtype: str) -> Var:
+    def _computed(self, array: AnyArray, dtype: str) -> r.Var:
         """A tensor of scalar expressions over dimensions."""
         shape, flat = array.shape, [ops.as_expr(value) for value in array.reshape(-1)]
 
@@ -147,12 +137,12 @@ class GraphBuilder:
     def value(self, expr: RelaxExpr, elem: int | None = None, wants: Iterable[str] = ()) -> TensorValue:
         """Hold an expression as a value; a call is emitted.
         `elem` is its ONNX type, by default that of its dtype."""
-        if not isinstance(expr, Var | Constant):
+        if not isinstance(expr, r.Var | r.Constant):
             expr = self.emit(expr)
-        info = info_of(expr)
-        if not isinstance(info, TensorStructInfo):
+        info = r.info_of(expr)
+        if not isinstance(info, r.TensorStructInfo):
             raise OnnxImportError(f"a tensor is wanted, not {info}")
-        array = expr.array if isinstance(expr, Constant) else None
+        array = expr.array if isinstance(expr, r.Constant) else None
         return TensorValue(info.dtype, elem_of(info.dtype) if elem is None else elem, expr, array, frozenset(wants))
 
     def known(self, array: Any, elem: int | None = None) -> TensorValue:
@@ -165,17 +155,17 @@ class GraphBuilder:
         kind = elem_of(held.dtype.name) if elem is None else elem
         return TensorValue(dtype_of(kind), kind, None, held)
 
-    def full(self, number: float, dtype: str) -> Constant:
+    def full(self, number: float, dtype: str) -> r.Constant:
         """A constant without dimensions."""
-        return Constant(np.array(number).astype(storage_dtype(dtype)))
+        return r.Constant(np.array(number).astype(storage_dtype(dtype)))
 
     # ---------------------------------------------------------------------- what is known
 
-    def info(self, value: TensorValue | RelaxExpr) -> TensorStructInfo:
+    def info(self, value: TensorValue | RelaxExpr) -> r.TensorStructInfo:
         """Return what is known of a tensor."""
         expr = self.expr(value) if isinstance(value, TensorValue) else value
-        found = info_of(expr)
-        if not isinstance(found, TensorStructInfo):
+        found = r.info_of(expr)
+        if not isinstance(found, r.TensorStructInfo):
             raise OnnxImportError(f"a tensor is wanted, not {found}")
         return found
 
@@ -206,7 +196,7 @@ class GraphBuilder:
         found = [ops.as_int(size) for size in self.shape(value)]
         return None if None in found else found  # type: ignore[return-value]
 
-    def named_shape(self, expr: RelaxExpr) -> Var | RelaxExpr:
+    def named_shape(self, expr: RelaxExpr) -> r.Var | RelaxExpr:
         """Return the tensor with a name for each unknown dimension. Its rank must be known."""
         info = self.info(expr)
         if info.dims is not None:
@@ -215,10 +205,10 @@ class GraphBuilder:
             raise OnnxImportError("the number of dimensions of a tensor is not known")
         return self.cast_shape(expr, self.new_symbols(info.ndim), info.dtype)
 
-    def cast_shape(self, expr: RelaxExpr, dims: Sequence[Dim], dtype: str) -> Var:
+    def cast_shape(self, expr: RelaxExpr, dims: Sequence[Dim], dtype: str) -> r.Var:
         """Return the tensor after a run-time check of its shape.
         New variables in the shape are known from here on."""
-        wanted = TensorStructInfo([ops.as_expr(size) for size in dims], dtype)  # type: ignore[arg-type]
+        wanted = r.TensorStructInfo([ops.as_expr(size) for size in dims], dtype)  # type: ignore[arg-type]
         made = self.bb.match_cast(expr, wanted)
         return self.bb.emit_output(made) if self._dataflow is not None and self.has_control_flow else made
 
@@ -258,7 +248,7 @@ class GraphBuilder:
         names = self.new_symbols(count)
         self._at_run_time.update(names)
         shape = self.bb.emit(op.tensor_to_shape(vector))
-        self.bb.match_cast(shape, ShapeStructInfo(tuple(names)))
+        self.bb.match_cast(shape, r.ShapeStructInfo(tuple(names)))
         return list(names)
 
     def is_known_at_run_time(self, size: PrimExpr) -> bool:
@@ -269,10 +259,10 @@ class GraphBuilder:
         """Integers as an int64 tensor of the graph."""
         return self.known(plain(list(sizes)))
 
-    def tuple(self, values: Iterable[TensorValue]) -> Tuple:
+    def tuple(self, values: Iterable[TensorValue]) -> r.Tuple:
         """Several values as one expression."""
-        return Tuple(tuple([self.expr(value) for value in values]))
+        return r.Tuple(tuple([self.expr(value) for value in values]))
 
-    def shape_expr(self, sizes: Sequence[Dim]) -> ShapeExpr:
+    def shape_expr(self, sizes: Sequence[Dim]) -> r.ShapeExpr:
         """A shape of the graph."""
-        return ShapeExpr(tuple([ops.as_expr(size) if isinstance(size, PrimExpr) else int64(size) for size in sizes]))
+        return r.ShapeExpr(tuple([ops.as_expr(size) if isinstance(size, PrimExpr) else int64(size) for size in sizes]))

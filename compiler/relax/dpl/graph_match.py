@@ -7,30 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from compiler.arith.linear import same_expr
 from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.dpl.constraints import Constraints, UseConstraint
 from compiler.relax.dpl.pattern import AndPattern, DFPattern, HavingPattern, Matching, NotPattern, OrPattern, same_value
-from compiler.relax.nodes import (
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    info_of,
-)
 
-Match = dict[DFPattern, Var]
+Match = dict[DFPattern, r.Var]
 
 _KERNEL_CALLS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad", "relax.call_dps_packed")
 
 
 def graph_matches(
     constraints: Constraints,
-    dfb: DataflowBlock,
-    bindings: Mapping[Var, RelaxExpr] | None = None,
+    dfb: r.DataflowBlock,
+    bindings: Mapping[r.Var, RelaxExpr] | None = None,
     patterns: Sequence[DFPattern] = (),
 ) -> Iterator[Match]:
     """Yield each way to assign a variable to every pattern so that the constraints hold.
@@ -47,17 +36,17 @@ class _Search:
     def __init__(
         self,
         constraints: Constraints,
-        dfb: DataflowBlock,
-        bindings: Mapping[Var, RelaxExpr],
+        dfb: r.DataflowBlock,
+        bindings: Mapping[r.Var, RelaxExpr],
         bound: Sequence[DFPattern],
     ) -> None:
         self._constraints = constraints
-        own = {binding.var: binding.value for binding in dfb.bindings if isinstance(binding, VarBinding)}
+        own = {binding.var: binding.value for binding in dfb.bindings if isinstance(binding, r.VarBinding)}
         self._matching = Matching({**bindings, **own})
-        self._users: dict[Var, set[Var]] = {}
+        self._users: dict[r.Var, set[r.Var]] = {}
         for binding in dfb.bindings:
             for node in walk(binding.value):
-                if isinstance(node, Var):
+                if isinstance(node, r.Var):
                     self._users.setdefault(node, set()).add(binding.var)
         self._variables = list(dict.fromkeys([*(binding.var for binding in dfb.bindings), *self._users]))
         self._bound, self._own = set(bound), own
@@ -73,7 +62,7 @@ class _Search:
         left = [pattern for pattern in self._patterns if pattern not in written]
         if not left:
             if self._shapes_agree():
-                yield {key: value for key, value in written.items() if isinstance(value, Var | Constant)}  # type: ignore[misc]
+                yield {key: value for key, value in written.items() if isinstance(value, r.Var | r.Constant)}  # type: ignore[misc]
             return
         pattern, candidates = self._next(left)
         for candidate in candidates:
@@ -87,7 +76,7 @@ class _Search:
         for use in self._constraints.uses:
             if use.producer in left and use.consumer in written:
                 return use.producer, list(dict.fromkeys(self._operands(written[use.consumer], use.index)))
-            if use.consumer in left and isinstance(producer := written.get(use.producer), Var):
+            if use.consumer in left and isinstance(producer := written.get(use.producer), r.Var):
                 return use.consumer, [var for var in self._variables if var in self._users.get(producer, ())]
         first = next((pattern for pattern in left if pattern in self._sinks), left[0])
         return first, list(self._variables)
@@ -96,17 +85,17 @@ class _Search:
         """Return what the value of a variable uses as its argument `index`; all that it mentions for -1."""
         value = self._matching.bound(user)
         if index < 0:
-            return [] if value is user else [node for node in walk(value) if isinstance(node, Var | Constant)]
+            return [] if value is user else [node for node in walk(value) if isinstance(node, r.Var | r.Constant)]
         args: tuple[RelaxExpr, ...] = ()
         match value:
-            case Call():
+            case r.Call():
                 args = value.args
                 is_kernel = isinstance(value.op, Op) and value.op.name in _KERNEL_CALLS
-                if is_kernel and isinstance(held := self._matching.bound(args[1]), Tuple):
+                if is_kernel and isinstance(held := self._matching.bound(args[1]), r.Tuple):
                     args = held.fields
-            case Tuple():
+            case r.Tuple():
                 args = value.fields
-            case TupleGetItem():
+            case r.TupleGetItem():
                 args = (value.tuple_value,)
         return [args[index]] if index < len(args) else []
 
@@ -121,7 +110,7 @@ class _Search:
         owners: dict[RelaxExpr, DFPattern] = {}
         for pattern in self._same_place:
             place = written.get(pattern)
-            if not isinstance(place, Var):
+            if not isinstance(place, r.Var):
                 continue
             other = owners.setdefault(place, pattern)
             if other is not pattern and not (pattern in self._same_place[other] or other in self._same_place[pattern]):
@@ -132,12 +121,12 @@ class _Search:
         producer, consumer = self._matching.written[use.producer], self._matching.written[use.consumer]
         if not any(same_value(producer, operand) for operand in self._operands(consumer, use.index)):
             return False
-        return not use.only or (isinstance(producer, DataflowVar) and self._users.get(producer) == {consumer})
+        return not use.only or (isinstance(producer, r.DataflowVar) and self._users.get(producer) == {consumer})
 
     def _shapes_agree(self) -> bool:
         for patterns in self._constraints.same_shapes:
-            infos = [info_of(self._matching.written[p]) for p in patterns if p in self._matching.written]
-            dims = [info.dims if isinstance(info, TensorStructInfo) else None for info in infos]
+            infos = [r.info_of(self._matching.written[p]) for p in patterns if p in self._matching.written]
+            dims = [info.dims if isinstance(info, r.TensorStructInfo) else None for info in infos]
             first = dims[0] if dims else ()
             if len(dims) < len(patterns) or first is None:
                 return False

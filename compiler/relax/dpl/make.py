@@ -7,13 +7,7 @@ from typing import Any
 
 from compiler.errors import ArgumentError
 from compiler.ir.base import Op, RelaxExpr
-from compiler.relax.dpl.pattern import (
-    AttrPattern,
-    CallPattern,
-    DataTypePattern,
-    DFPattern,
-    NotPattern,
-)
+from compiler.relax.dpl.pattern import AttrPattern, CallPattern, DataTypePattern, DFPattern, NotPattern
 from compiler.relax.dpl.value_patterns import (
     ConstantPattern,
     DataflowVarPattern,

@@ -16,38 +16,26 @@ from compiler.errors import ArgumentError
 from compiler.ir.attrs import as_attrs
 from compiler.ir.base import RelaxExpr
 from compiler.ir.structural import structural_equal
+from compiler.relax import nodes as r
 from compiler.relax.dpl.constraints import ANY_ARGUMENT, PatternSeq, UseConstraint, chained, current
-from compiler.relax.nodes import (
-    Call,
-    Constant,
-    ExternFunc,
-    ShapeExpr,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    Var,
-    info_of,
-)
 from compiler.tir.nodes import PrimExpr
 
 Ways = Generator[None, None, None]
-_LEAVES = (Constant, ShapeExpr, ExternFunc)
+_LEAVES = (r.Constant, r.ShapeExpr, r.ExternFunc)
 
 
 class Matching:
     """The state of one attempt to match.
     `bindings` has the values of variables that may be looked through."""
 
-    def __init__(self, bindings: Mapping[Var, RelaxExpr] | None = None) -> None:
+    def __init__(self, bindings: Mapping[r.Var, RelaxExpr] | None = None) -> None:
         self.bindings = {} if bindings is None else bindings
         self.values: dict[DFPattern, RelaxExpr] = {}
         self.written: dict[DFPattern, RelaxExpr] = {}  # as it stood: the variable of a value
 
     def bound(self, expr: RelaxExpr) -> RelaxExpr:
         """Return the value that `expr` is bound to if it is a bound variable, else `expr`."""
-        while isinstance(expr, Var) and expr in self.bindings:
+        while isinstance(expr, r.Var) and expr in self.bindings:
             expr = self.bindings[expr]
         return expr
 
@@ -55,10 +43,10 @@ class Matching:
         """Return the value bound to `expr`. A field of a known tuple is looked up in the tuple."""
         while True:
             expr = self.bound(expr)
-            if not isinstance(expr, TupleGetItem):
+            if not isinstance(expr, r.TupleGetItem):
                 return expr
             whole = self.value(expr.tuple_value)
-            if not isinstance(whole, Tuple):
+            if not isinstance(whole, r.Tuple):
                 return expr
             expr = whole.fields[expr.index]
 
@@ -87,7 +75,7 @@ class Matching:
 
     def _name(self, expr: RelaxExpr) -> RelaxExpr:
         """Return the variable that is bound to the value of `expr` directly."""
-        while isinstance(expr, Var) and isinstance(self.bindings.get(expr), Var):
+        while isinstance(expr, r.Var) and isinstance(self.bindings.get(expr), r.Var):
             expr = self.bindings[expr]
         return expr
 
@@ -121,12 +109,12 @@ class DFPattern:
 
     # ----------------------------------------------------------------------------- matching
 
-    def match(self, expr: RelaxExpr, var2val: Mapping[Var, RelaxExpr] | None = None) -> bool:
+    def match(self, expr: RelaxExpr, var2val: Mapping[r.Var, RelaxExpr] | None = None) -> bool:
         """Whether this matches `expr`. Variables that `var2val` has are looked through."""
         return self.extract_matched_expr(expr, var2val) is not None
 
     def extract_matched_expr(
-        self, expr: RelaxExpr, var2val: Mapping[Var, RelaxExpr] | None = None
+        self, expr: RelaxExpr, var2val: Mapping[r.Var, RelaxExpr] | None = None
     ) -> dict[DFPattern, RelaxExpr] | None:
         """Return what each pattern stands for where this matches `expr`, else None."""
         matching = Matching(var2val)
@@ -167,7 +155,7 @@ class DFPattern:
         It may have others, too."""
         return AttrPattern(self, attrs)
 
-    def has_struct_info(self, struct_info: StructInfo) -> StructInfoPattern:
+    def has_struct_info(self, struct_info: r.StructInfo) -> StructInfoPattern:
         """Return what this matches, if its values are covered by `struct_info`."""
         return StructInfoPattern(self, struct_info)
 
@@ -243,7 +231,7 @@ class CallPattern(DFPattern):
 
     def solve(self, expr: RelaxExpr, matching: Matching) -> Ways:
         call = matching.value(expr)
-        if not isinstance(call, Call):
+        if not isinstance(call, r.Call):
             return
         fewer = len(self.args) < len(call.args) and self.varg_default_wildcard
         if fewer or len(self.args) == len(call.args):
@@ -348,11 +336,11 @@ class HavingPattern(DFPattern):
 
     def solve(self, expr: RelaxExpr, matching: Matching) -> Ways:
         value = matching.value(expr)
-        known = info_of(expr)
-        if self.holds(value, info_of(value) if known is None else known):
+        known = r.info_of(expr)
+        if self.holds(value, r.info_of(value) if known is None else known):
             yield from matching.solve(self.pattern, expr)
 
-    def holds(self, value: RelaxExpr, info: StructInfo | None) -> bool:
+    def holds(self, value: RelaxExpr, info: r.StructInfo | None) -> bool:
         """Whether an expression, of which `info` is known, has the property."""
         raise NotImplementedError(f"{type(self).__name__} has no holds: a pattern of a property overrides it")
 
@@ -366,8 +354,8 @@ class DataTypePattern(HavingPattern):
         super().__init__(pattern)
         self.dtype = dtype
 
-    def holds(self, value: RelaxExpr, info: StructInfo | None) -> bool:
-        return isinstance(info, TensorStructInfo) and info.dtype == self.dtype
+    def holds(self, value: RelaxExpr, info: r.StructInfo | None) -> bool:
+        return isinstance(info, r.TensorStructInfo) and info.dtype == self.dtype
 
     def with_parts(self, parts: Sequence[DFPattern]) -> DFPattern:
         return DataTypePattern(parts[0], self.dtype)
@@ -385,8 +373,8 @@ class ShapePattern(HavingPattern):
         super().__init__(pattern)
         self.shape = as_dims(shape)
 
-    def holds(self, value: RelaxExpr, info: StructInfo | None) -> bool:
-        return isinstance(info, TensorStructInfo) and info.dims is not None and equal_dims(self.shape, info.dims)
+    def holds(self, value: RelaxExpr, info: r.StructInfo | None) -> bool:
+        return isinstance(info, r.TensorStructInfo) and info.dims is not None and equal_dims(self.shape, info.dims)
 
     def with_parts(self, parts: Sequence[DFPattern]) -> DFPattern:
         return ShapePattern(parts[0], self.shape)
@@ -400,11 +388,11 @@ class StructInfoPattern(HavingPattern):
 
     __slots__ = ("struct_info",)
 
-    def __init__(self, pattern: DFPattern, struct_info: StructInfo) -> None:
+    def __init__(self, pattern: DFPattern, struct_info: r.StructInfo) -> None:
         super().__init__(pattern)
         self.struct_info = struct_info
 
-    def holds(self, value: RelaxExpr, info: StructInfo | None) -> bool:
+    def holds(self, value: RelaxExpr, info: r.StructInfo | None) -> bool:
         return info is not None and self.struct_info.is_base_of(info)
 
     def with_parts(self, parts: Sequence[DFPattern]) -> DFPattern:
@@ -423,7 +411,7 @@ class AttrPattern(HavingPattern):
         super().__init__(pattern)
         self.attrs = as_attrs(attrs)
 
-    def holds(self, value: RelaxExpr, info: StructInfo | None) -> bool:
+    def holds(self, value: RelaxExpr, info: r.StructInfo | None) -> bool:
         found = getattr(value, "attrs", None)
         if found is None:
             return False
@@ -445,7 +433,7 @@ def _equal_values(found: Any, wanted: Any) -> bool:
 
 
 def as_dims(shape: Sequence[PrimExpr | int]) -> tuple[PrimExpr, ...]:
-    return ShapeStructInfo(tuple(shape)).values or ()  # type: ignore[arg-type]
+    return r.ShapeStructInfo(tuple(shape)).values or ()  # type: ignore[arg-type]
 
 
 def equal_dims(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:

@@ -10,35 +10,23 @@ from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.config import TransformError
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.unused import remove_all_unused
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.dpl.context import PatternContext
 from compiler.relax.dpl.graph_match import Match, graph_matches
 from compiler.relax.dpl.pattern import DFPattern
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    MatchCast,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
 from compiler.relax.nodes.renew import Renewal
 
 MORE_ROUNDS = 64
 """How much oftener than it has bindings something is changed: a rule whose results match without end is an error."""
 
 ExprRule = Callable[[RelaxExpr, dict[DFPattern, RelaxExpr]], RelaxExpr]
-BindingsRule = Callable[[Match, dict[Var, RelaxExpr]], Mapping[Var, RelaxExpr]]
+BindingsRule = Callable[[Match, dict[r.Var, RelaxExpr]], Mapping[r.Var, RelaxExpr]]
 
 
-def rewrite_call(pattern: DFPattern, rewriter: ExprRule, func: Function) -> Function:
+def rewrite_call(pattern: DFPattern, rewriter: ExprRule, func: r.Function) -> r.Function:
     """Return `func` with matches of `pattern` replaced by `rewriter(expr, matches)`, until none is left.
 
     `matches` says what each pattern stands for. A rule that returns `expr` leaves it. What nothing uses any more is
@@ -47,11 +35,13 @@ def rewrite_call(pattern: DFPattern, rewriter: ExprRule, func: Function) -> Func
     return rewritten_by([(pattern, rewriter)], func)
 
 
-def rewritten_by(rules: Sequence[tuple[DFPattern, ExprRule]], func: Function, mod: IRModule | None = None) -> Function:
+def rewritten_by(
+    rules: Sequence[tuple[DFPattern, ExprRule]], func: r.Function, mod: IRModule | None = None
+) -> r.Function:
     """Rewrite `func` by several rules. If several match an expression, the first rule counts."""
     most = MORE_ROUNDS + (0 if func.body is None else sum(len(block.bindings) for block in func.body.blocks))
     for _ in range(most):  # each goes through all of the function
-        made: Function = _Expressions(rules, mod).visit_expr(func)
+        made: r.Function = _Expressions(rules, mod).visit_expr(func)
         if made is func:
             return func
         func = remove_all_unused(made)
@@ -63,12 +53,12 @@ class _NotingBuilder(BlockBuilder):
 
     def __init__(self, mod: IRModule | None) -> None:
         super().__init__(mod)
-        self.known: dict[Var, RelaxExpr] = {}
-        self.names: dict[int, Var] = {}
+        self.known: dict[r.Var, RelaxExpr] = {}
+        self.names: dict[int, r.Var] = {}
 
-    def emit_normalized(self, binding: Binding) -> None:
+    def emit_normalized(self, binding: r.Binding) -> None:
         super().emit_normalized(binding)
-        if not isinstance(binding, MatchCast):  # a cast says more than its value
+        if not isinstance(binding, r.MatchCast):  # a cast says more than its value
             self.known[binding.var] = binding.value
             self.names.setdefault(id(binding.value), binding.var)
 
@@ -77,7 +67,7 @@ class _NotingBuilder(BlockBuilder):
         self.known = {
             var: value
             for var, value in self.known.items()
-            if not any(isinstance(node, DataflowVar) for node in (var, *walk(value)))
+            if not any(isinstance(node, r.DataflowVar) for node in (var, *walk(value)))
         }
         kept = {id(value) for value in self.known.values()}
         self.names = {key: var for key, var in self.names.items() if key in kept}
@@ -91,16 +81,16 @@ class _Expressions(PyExprMutator):
         self.builder_: _NotingBuilder = _NotingBuilder(mod)
         self._rules = rules
 
-    def visit_call_(self, op: Call) -> Any:
+    def visit_call_(self, op: r.Call) -> Any:
         return self._replaced(self.builder_.normalize(super().visit_call_(op)))
 
-    def visit_tuple_(self, op: Tuple) -> Any:
+    def visit_tuple_(self, op: r.Tuple) -> Any:
         return self._replaced(super().visit_tuple_(op))
 
-    def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
+    def visit_tuple_getitem_(self, op: r.TupleGetItem) -> Any:
         return self._replaced(super().visit_tuple_getitem_(op))
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         made = super().visit_dataflow_block_(block)
         self.builder_.forget_inner()
         return made
@@ -118,7 +108,7 @@ class _Expressions(PyExprMutator):
 class _Names(Renewal):
     """Puts variables in the place of the values that they are bound to."""
 
-    def __init__(self, names: Mapping[int, Var]) -> None:
+    def __init__(self, names: Mapping[int, r.Var]) -> None:
         super().__init__()
         self._names = names
 
@@ -129,7 +119,7 @@ class _Names(Renewal):
 # ------------------------------------------------------------------------------------ bindings
 
 
-def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRule, func: Function) -> Function:
+def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRule, func: r.Function) -> r.Function:
     """`func` with values replaced where the patterns of `ctx` match together, until they match nowhere.
 
     `rewriter(matches, bindings)` gets the variable of each pattern and the values of the block's variables. It
@@ -138,19 +128,19 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRule, func: Function
     return bindings_rewritten(lambda block: _changes(block, ctx, rewriter), func)
 
 
-Changes = Callable[[DataflowBlock], Mapping[Var, RelaxExpr]]
+Changes = Callable[[r.DataflowBlock], Mapping[r.Var, RelaxExpr]]
 """The new values of some variables of a block; none where it is to stay."""
 
 
-def bindings_rewritten(changes: Changes, func: Function) -> Function:
+def bindings_rewritten(changes: Changes, func: r.Function) -> r.Function:
     """`func` with values of its dataflow blocks replaced, as long as `changes` gives any."""
     if func.body is None:
         return func
-    made: Function = _Bindings(changes).visit_expr(func)
+    made: r.Function = _Bindings(changes).visit_expr(func)
     return func if made is func else remove_all_unused(made)
 
 
-def _changes(block: DataflowBlock, ctx: PatternContext, rule: BindingsRule) -> dict[Var, RelaxExpr]:
+def _changes(block: r.DataflowBlock, ctx: PatternContext, rule: BindingsRule) -> dict[r.Var, RelaxExpr]:
     """The new values of the first match that has any."""
     values = {binding.var: binding.value for binding in block.bindings}
     for match in graph_matches(ctx.constraints, block):
@@ -172,18 +162,18 @@ class _Bindings(PyExprMutator):
 
     def visit_expr(self, expr: RelaxExpr) -> Any:
         """`expr` in normal form; what several new values share is computed once."""
-        if not isinstance(expr, Call | Tuple | TupleGetItem):
+        if not isinstance(expr, r.Call | r.Tuple | r.TupleGetItem):
             return super().visit_expr(expr)
         if id(expr) not in self._made:
             self._made[id(expr)] = expr, super().visit_expr(expr)
         return self._made[id(expr)][1]
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         self._made.clear()
-        made: BindingBlock = super().visit_dataflow_block_(block)
+        made: r.BindingBlock = super().visit_dataflow_block_(block)
         most = MORE_ROUNDS + len(block.bindings)
         for _ in range(most):
-            assert isinstance(made, DataflowBlock)
+            assert isinstance(made, r.DataflowBlock)
             changes = self._changes(made)
             if not changes:
                 return made
@@ -191,23 +181,23 @@ class _Bindings(PyExprMutator):
             made = super().visit_dataflow_block_(self._changed(made, changes))
         raise TransformError(f"patterns still match after {most} rounds", hint="return {} where nothing changes")
 
-    def _changed(self, block: DataflowBlock, changes: Mapping[Var, RelaxExpr]) -> DataflowBlock:
+    def _changed(self, block: r.DataflowBlock, changes: Mapping[r.Var, RelaxExpr]) -> r.DataflowBlock:
         """Return the block with new values, each after what it uses, and without unused values."""
         bindings = {binding.var: binding for binding in block.bindings}
         names = _Names({id(b.value): var for var, b in bindings.items() if var not in changes})
         for var, value in changes.items():
-            bindings[var] = VarBinding(var, names.expr(value), bindings[var].span)
-        order: dict[Var, Binding] = {}
-        open_: set[Var] = set()
+            bindings[var] = r.VarBinding(var, names.expr(value), bindings[var].span)
+        order: dict[r.Var, r.Binding] = {}
+        open_: set[r.Var] = set()
 
-        def emit(var: Var) -> None:
+        def emit(var: r.Var) -> None:
             if var in order or var not in bindings:
                 return
             if var in open_:
                 raise IRError(f"the rule makes {var.name_hint} use its own value")
             open_.add(var)
             for node in walk(bindings[var].value):
-                if isinstance(node, Var):
+                if isinstance(node, r.Var):
                     emit(node)
             order[var] = bindings[var]
 
@@ -215,16 +205,18 @@ class _Bindings(PyExprMutator):
         for var in bindings:
             if var in needed:
                 emit(var)
-        return DataflowBlock(tuple(order.values()), block.span)
+        return r.DataflowBlock(tuple(order.values()), block.span)
 
 
-def _needed(bindings: Mapping[Var, Binding]) -> set[Var]:
+def _needed(bindings: Mapping[r.Var, r.Binding]) -> set[r.Var]:
     """The variables that outputs of a block and its casts are computed from, with these."""
-    found: set[Var] = set()
-    pending = [var for var, own in bindings.items() if not isinstance(var, DataflowVar) or isinstance(own, MatchCast)]
+    found: set[r.Var] = set()
+    pending = [
+        var for var, own in bindings.items() if not isinstance(var, r.DataflowVar) or isinstance(own, r.MatchCast)
+    ]
     while pending:
         var = pending.pop()
         if var in bindings and var not in found:
             found.add(var)
-            pending += [node for node in walk(bindings[var].value) if isinstance(node, Var)]
+            pending += [node for node in walk(bindings[var].value) if isinstance(node, r.Var)]
     return found

@@ -7,23 +7,8 @@ arguments of calls are variables, constants, shapes, scalars, or tuples of these
 from compiler.ir.attrs import Attrs, DictAttrs, as_attrs
 from compiler.ir.base import RelaxExpr
 from compiler.ir.vdevice import VDevice
-from compiler.relax.nodes.base import (
-    BaseCheckResult,
-    Expr,
-    StructInfo,
-    describe,
-    info_of,
-    set_struct_info,
-)
-from compiler.relax.nodes.binding import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    If,
-    MatchCast,
-    SeqExpr,
-    VarBinding,
-)
+from compiler.relax.nodes.base import BaseCheckResult, Expr, StructInfo, describe, info_of, set_struct_info
+from compiler.relax.nodes.binding import Binding, BindingBlock, DataflowBlock, If, MatchCast, SeqExpr, VarBinding
 from compiler.relax.nodes.expr import (
     Call,
     Constant,

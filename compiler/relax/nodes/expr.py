@@ -16,12 +16,7 @@ from compiler.ir.attrs import NO_ATTRS, Attrs, as_attrs
 from compiler.ir.base import Node, Op, RelaxExpr, Span, Symbol
 from compiler.relax.nodes.base import Expr, StructInfo, describe, info_of, install
 from compiler.relax.nodes.shape import ObjectStructInfo, PrimStructInfo, ShapeExpr, prim
-from compiler.relax.nodes.struct_info import (
-    FuncStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    as_struct_infos,
-)
+from compiler.relax.nodes.struct_info import FuncStructInfo, TensorStructInfo, TupleStructInfo, as_struct_infos
 from compiler.relax.nodes.symbols import signature_symbols, symbols_set_by
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray, numpyasarray

@@ -12,15 +12,7 @@ from compiler.errors import IRError
 from compiler.ir.base import Node, Span
 from compiler.ir.visit import map_value
 from compiler.relax.nodes.base import BaseCheckResult, Expr, StructInfo
-from compiler.relax.nodes.dims import (
-    dims,
-    int64,
-    proven_different,
-    proven_equal,
-    same_structure,
-    shape_text,
-    text,
-)
+from compiler.relax.nodes.dims import dims, int64, proven_different, proven_equal, same_structure, shape_text, text
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr

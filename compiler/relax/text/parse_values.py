@@ -10,17 +10,8 @@ from typing import Any
 from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import GlobalVar, Node, RelaxExpr
 from compiler.ir.vdevice import as_vdevice
+from compiler.relax import nodes as r
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    Call,
-    Expr,
-    FuncStructInfo,
-    StructInfo,
-    TupleStructInfo,
-    Var,
-    convert_to_expr,
-    set_struct_info,
-)
 from compiler.relax.op.core.registry import OPERATORS
 from compiler.relax.text import vocabulary
 from compiler.relax.text.vocabulary import as_info, fit
@@ -43,7 +34,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-_KERNEL = FuncStructInfo.opaque_func(ret=TupleStructInfo(()))
+_KERNEL = r.FuncStructInfo.opaque_func(ret=r.TupleStructInfo(()))
 
 
 _TO_DEVICES = ("hint_on_device", "to_vdevice")
@@ -85,7 +76,7 @@ class ValueParser(Parser):
         return rule(a, b)
 
     def attribute(self, node: ast.Attribute, owner: Any) -> Any:
-        if node.attr != "astype" or not isinstance(owner, Expr):
+        if node.attr != "astype" or not isinstance(owner, r.Expr):
             self.fail(node, f"{ast.unparse(node)} has no place in a graph")
         return owner.astype
 
@@ -104,9 +95,9 @@ class ValueParser(Parser):
         found = GlobalVar(node.attr)
         known = module.signatures[node.attr]
         if isinstance(known, str):  # a function of TensorIR and the type that it returns
-            set_struct_info(found, _KERNEL)
-        elif isinstance(known, StructInfo):
-            set_struct_info(found, known)
+            r.set_struct_info(found, _KERNEL)
+        elif isinstance(known, r.StructInfo):
+            r.set_struct_info(found, known)
         return found
 
     def value_Name(self, node: ast.Name) -> Any:
@@ -171,7 +162,7 @@ class ValueParser(Parser):
             callee = self._callee(node.func)
             if callee is not None:
                 args, _ = self.arguments(node)
-                return (Call(callee, tuple(map(convert_to_expr, args)), None, None, self.span(node)),)
+                return (r.Call(callee, tuple(map(r.convert_to_expr, args)), None, None, self.span(node)),)
         return None
 
     def _with_devices(self, node: ast.Call) -> ast.Call:
@@ -189,7 +180,7 @@ class ValueParser(Parser):
         keywords = [ast.keyword(keyword.arg, named(keyword.value)) for keyword in node.keywords]
         return ast.copy_location(ast.Call(node.func, list(map(named, node.args)), keywords), node)
 
-    def kernel(self, node: ast.Call) -> Call:
+    def kernel(self, node: ast.Call) -> r.Call:
         """`R.emit_te(f, x)`: a call of the kernel that computes the te function `f`, which joins the module."""
         module = self.scope.find("cls", None)
         if not isinstance(module, ModuleName):
@@ -237,7 +228,7 @@ class ValueParser(Parser):
             found = self.value(node) if isinstance(owner, ModuleName) else None
         else:
             found = self.value(node)
-        return found if isinstance(found, Var | GlobalVar) else None
+        return found if isinstance(found, r.Var | GlobalVar) else None
 
     def _dims(self, node: ast.expr) -> Any:
         """A shape, whose dimensions may be strings: "n", "n * 2"."""
@@ -262,7 +253,7 @@ class ValueParser(Parser):
         finally:
             self.naming = before
 
-    def info(self, node: ast.expr) -> StructInfo:
+    def info(self, node: ast.expr) -> r.StructInfo:
         """An annotation."""
         with self.source.at(node):
             return as_info(self.value(node))

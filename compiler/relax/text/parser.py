@@ -8,22 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compiler.ir.module import IRModule
+from compiler.relax import nodes as r
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    BaseCheckResult,
-    BindingBlock,
-    DataflowVar,
-    FuncStructInfo,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    StructInfo,
-    Var,
-    VarBinding,
-    convert_to_expr,
-    info_of,
-)
 from compiler.relax.normalize import merged
 from compiler.relax.text import vocabulary
 from compiler.relax.text.parse_values import ValueParser
@@ -41,9 +27,9 @@ class FunctionReader:
     def __init__(self, read: ValueParser) -> None:
         self.read = read
         self.builder = read.builder
-        self.returns: StructInfo | None = None  # what R.func_ret_struct_info said
+        self.returns: r.StructInfo | None = None  # what R.func_ret_struct_info said
 
-    def parameters(self, node: ast.FunctionDef) -> tuple[Var, ...]:
+    def parameters(self, node: ast.FunctionDef) -> tuple[r.Var, ...]:
         spec = node.args
         if spec.vararg or spec.kwarg or spec.defaults or spec.kwonlyargs or spec.posonlyargs:
             self.read.fail(node, "a function takes plain parameters only: no defaults, no *args")
@@ -51,12 +37,12 @@ class FunctionReader:
         for param in spec.args:
             if param.annotation is None:
                 self.read.fail(param, f"parameter {param.arg!r} has no type", 'write x: R.Tensor((2, 3), "float32")')
-            found.append(Var(param.arg, self.read.info(param.annotation), self.read.span(param)))
+            found.append(r.Var(param.arg, self.read.info(param.annotation), self.read.span(param)))
         for var in found:
             self.read.scope.define(var.name_hint, var)
         return tuple(found)
 
-    def function(self, node: ast.FunctionDef, options: Mapping[str, Any], local: bool = False) -> Function:
+    def function(self, node: ast.FunctionDef, options: Mapping[str, Any], local: bool = False) -> r.Function:
         """The function that a definition describes."""
         params = self.parameters(node)
         declared = None if node.returns is None else self.read.info(node.returns)
@@ -71,28 +57,30 @@ class FunctionReader:
             declared, self.returns = self.returns, outer
             if value is None:
                 if declared is not None and len(node.body) and _is_ellipsis(node.body[-1]):
-                    return Function.create_empty(params, declared, pure, attrs, self.read.span(node))
+                    return r.Function.create_empty(params, declared, pure, attrs, self.read.span(node))
                 self.read.fail(node, f"the function {node.name} returns nothing")
             with self.read.source.at(node):
-                seq = self.builder.normal_function(Function(params, SeqExpr(blocks, value), declared or info_of(value),
-                                                            pure, attrs, self.read.span(node)))  # fmt: skip
+                info = declared or r.info_of(value)
+                seq = self.builder.normal_function(
+                    r.Function(params, r.SeqExpr(blocks, value), info, pure, attrs, self.read.span(node))
+                )
         finally:
             self.builder.end_scope()
         if declared is not None:
-            body = info_of(seq.body.body)
-            if body is not None and declared.check(body) in (BaseCheckResult.FAIL_L0, BaseCheckResult.FAIL_L1):
+            body = r.info_of(seq.body.body)
+            if body is not None and declared.check(body) in (r.BaseCheckResult.FAIL_L0, r.BaseCheckResult.FAIL_L1):
                 self.read.fail(node.returns or node, f"the function returns {body}, which is no {declared}")
         elif seq.body.struct_info_ is not None:
-            seq = Function(seq.params, seq.body, seq.body.struct_info_, pure, attrs, self.read.span(node))
+            seq = r.Function(seq.params, seq.body, seq.body.struct_info_, pure, attrs, self.read.span(node))
         return seq
 
     # ---------------------------------------------------------------------------- statements
 
     def statements(
         self, body: Sequence[ast.stmt], attrs: dict[str, Any]
-    ) -> tuple[tuple[BindingBlock, ...], Any]:
+    ) -> tuple[tuple[r.BindingBlock, ...], Any]:
         """The blocks of a body, and its result; None if it returns nothing."""
-        blocks: list[BindingBlock] = []
+        blocks: list[r.BindingBlock] = []
         value: Any = None
         self.builder._begin_binding_block()
         for position, stmt in enumerate(body):
@@ -100,7 +88,7 @@ class FunctionReader:
                 if position != len(body) - 1:
                     self.read.fail(body[position + 1], "nothing comes after return")
                 with self.read.source.at(stmt):
-                    value = self.builder.normalize_argument(convert_to_expr(self.read.value(stmt.value)))
+                    value = self.builder.normalize_argument(r.convert_to_expr(self.read.value(stmt.value)))
             elif isinstance(stmt, ast.With):
                 blocks.append(self.builder._end_block())
                 blocks.append(self.dataflow(stmt))
@@ -110,7 +98,7 @@ class FunctionReader:
         blocks.append(self.builder._end_block())
         return merged([block for block in blocks if block.bindings]), value
 
-    def dataflow(self, node: ast.With) -> BindingBlock:
+    def dataflow(self, node: ast.With) -> r.BindingBlock:
         if len(node.items) != 1 or self.read.call(node.items[0].context_expr) != "dataflow":
             self.read.fail(node, "a graph has `with R.dataflow():` only")
         outputs: dict[str, ast.expr] = {}
@@ -131,7 +119,7 @@ class FunctionReader:
             if name not in inside:
                 self.read.fail(arg, f"{name} is not bound in this dataflow block", f"bound here: {', '.join(inside)}")
         for name, value in inside.items():
-            if isinstance(value, DataflowVar):
+            if isinstance(value, r.DataflowVar):
                 self.read.hidden.add(name)
             else:
                 self.read.scope.define(name, value)
@@ -183,27 +171,27 @@ class FunctionReader:
         self.read.scope.define(name, n.Var(name, "int64", self.read.span(stmt)))
 
     def assign(
-        self, stmt: ast.stmt, name: str, value: ast.expr, info: StructInfo | None, outputs: set[str] | None
+        self, stmt: ast.stmt, name: str, value: ast.expr, info: r.StructInfo | None, outputs: set[str] | None
     ) -> None:
         inner = outputs is not None and name not in outputs
-        kind = DataflowVar if inner else Var
+        kind = r.DataflowVar if inner else r.Var
         with self.read.source.at(stmt):
             if self.read.call(value) in ("match_cast", "emit_match_cast"):
                 assert isinstance(value, ast.Call)
                 if len(value.args) != 2:
                     self.read.fail(value, "R.match_cast takes a value and StructInfo")
-                data = self.builder.normalize_argument(convert_to_expr(self.read.value(value.args[0])))
+                data = self.builder.normalize_argument(r.convert_to_expr(self.read.value(value.args[0])))
                 found = self.read.info(value.args[1])
                 var = kind(name, info or found, self.read.span(stmt))
-                self.builder.emit_normalized(MatchCast(var, data, found, self.read.span(stmt)))
+                self.builder.emit_normalized(r.MatchCast(var, data, found, self.read.span(stmt)))
             else:
-                made = self.builder.normalize_value(convert_to_expr(self.read.value(value)))
-                known = info_of(made)
+                made = self.builder.normalize_value(r.convert_to_expr(self.read.value(value)))
+                known = r.info_of(made)
                 assert known is not None
-                if info is not None and info.check(known) in (BaseCheckResult.FAIL_L0, BaseCheckResult.FAIL_L1):
+                if info is not None and info.check(known) in (r.BaseCheckResult.FAIL_L0, r.BaseCheckResult.FAIL_L1):
                     self.read.fail(stmt, f"the value of {name} is {known}, which is no {info}")
                 var = kind(name, info or known, self.read.span(stmt))
-                self.builder.emit_normalized(VarBinding(var, made, self.read.span(stmt)))
+                self.builder.emit_normalized(r.VarBinding(var, made, self.read.span(stmt)))
         self.read.scope.define(name, var)
 
     def condition(self, stmt: ast.If) -> None:
@@ -214,7 +202,7 @@ class FunctionReader:
             self.read.fail(stmt, "both branches of `if` end by giving the same variable its value")
         (name,) = names
         assert name is not None
-        branches: list[SeqExpr] = []
+        branches: list[r.SeqExpr] = []
         for body in (stmt.body, stmt.orelse):
             self.builder.begin_scope(None)
             with self.read.scope.block():
@@ -228,14 +216,14 @@ class FunctionReader:
                         self.condition(last)  # type: ignore[arg-type]
                         result = self.read.scope.find(name)
                     else:
-                        result = self.builder.normalize_argument(convert_to_expr(self.read.value(value)))
+                        result = self.builder.normalize_argument(r.convert_to_expr(self.read.value(value)))
                 block = self.builder._end_block()
             self.builder.end_scope()
-            branches.append(SeqExpr((block,) if block.bindings else (), result))
+            branches.append(r.SeqExpr((block,) if block.bindings else (), result))
         with self.read.source.at(stmt):
-            made = self.builder.normalize_value(If(cond, branches[0], branches[1], self.read.span(stmt)))
-            var = Var(name, info_of(made), self.read.span(stmt))
-            self.builder.emit_normalized(VarBinding(var, made, self.read.span(stmt)))
+            made = self.builder.normalize_value(r.If(cond, branches[0], branches[1], self.read.span(stmt)))
+            var = r.Var(name, r.info_of(made), self.read.span(stmt))
+            self.builder.emit_normalized(r.VarBinding(var, made, self.read.span(stmt)))
         self.read.scope.define(name, var)
 
     def local(self, node: ast.FunctionDef) -> None:
@@ -245,18 +233,18 @@ class FunctionReader:
             self.read.fail(node, "a local function is decorated with @R.function")
         options = self.read.arguments(mark)[1] if isinstance(mark, ast.Call) else {}
         with self.read.scope.block():
-            var = Var(node.name, self.signature(node, bool(options.get("pure", True))), self.read.span(node))
+            var = r.Var(node.name, self.signature(node, bool(options.get("pure", True))), self.read.span(node))
             self.read.scope.define(node.name, var)
             func = self.function(node, options, local=True)
-        self.builder.emit_normalized(VarBinding(var, func, self.read.span(node)))
+        self.builder.emit_normalized(r.VarBinding(var, func, self.read.span(node)))
         self.read.scope.define(node.name, var)
 
-    def signature(self, node: ast.FunctionDef, pure: bool) -> FuncStructInfo | None:
+    def signature(self, node: ast.FunctionDef, pure: bool) -> r.FuncStructInfo | None:
         """Return what a definition states about its function; None if it does not state the result."""
         if node.returns is None or any(param.annotation is None for param in node.args.args):
             return None
         params = [self.read.info(param.annotation) for param in node.args.args if param.annotation is not None]
-        return FuncStructInfo(params, self.read.info(node.returns), pure)
+        return r.FuncStructInfo(params, self.read.info(node.returns), pure)
 
 
 def _is_ellipsis(stmt: ast.stmt) -> bool:
@@ -272,7 +260,7 @@ def _last_name(body: Sequence[ast.stmt]) -> str | None:
     return None
 
 
-def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) -> Function:
+def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) -> r.Function:
     """The function a definition describes. Raises ScriptError."""
     module = captured.get("cls")
     builder = BlockBuilder(IRModule(module.made) if isinstance(module, ModuleName) else None)
@@ -291,7 +279,7 @@ def _options(p: ValueParser, node: ast.FunctionDef) -> dict[str, Any]:
     return named
 
 
-def signature(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) -> FuncStructInfo | None:
+def signature(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) -> r.FuncStructInfo | None:
     """Return what other functions of a module may know about one before it is read."""
     values = ValueParser(source, Scope(captured), BlockBuilder())
     try:

@@ -7,17 +7,7 @@ import re
 from compiler.errors import IRError
 from compiler.ir.text import Names, quote, value_text
 from compiler.ir.vdevice import as_vdevice
-from compiler.relax.nodes import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeExpr,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    VDevice,
-)
+from compiler.relax import nodes as r
 from compiler.tir.nodes import IntImm, PrimExpr
 from compiler.tir.text.print_stmt import StmtPrinter
 
@@ -46,37 +36,37 @@ class InfoPrinter:
         """Dimensions, separated by commas."""
         return ", ".join([self.dim(value, quoted) for value in values])
 
-    def info(self, info: StructInfo, quoted: bool = False) -> str:
+    def info(self, info: r.StructInfo, quoted: bool = False) -> str:
         """StructInfo as an annotation."""
         match info:
-            case TensorStructInfo():
+            case r.TensorStructInfo():
                 return self._tensor(info, quoted)
-            case ShapeStructInfo():
+            case r.ShapeStructInfo():
                 if info.values is not None:
                     return f"R.Shape([{self.dims(info.values, quoted)}])"
                 return "R.Shape" if info.ndim == -1 else f"R.Shape(ndim={info.ndim})"
-            case PrimStructInfo():
+            case r.PrimStructInfo():
                 if info.value is None:
                     return f"R.Prim({quote(info.dtype)})"
                 plain = info.dtype == "int64"
                 value = self.dim(info.value, quoted) if plain else self.scalar(info.value)
                 return f"R.Prim(value={value})"
-            case TupleStructInfo():
+            case r.TupleStructInfo():
                 return f"R.Tuple({', '.join([self.info(item, quoted) for item in info.fields])})"
-            case FuncStructInfo():
+            case r.FuncStructInfo():
                 ret = self.info(info.ret, quoted)
                 if info.params is None:
-                    own = "" if isinstance(info.ret, ObjectStructInfo) else f"ret={ret}, "
+                    own = "" if isinstance(info.ret, r.ObjectStructInfo) else f"ret={ret}, "
                     return f"R.Callable({own}purity={info.purity})"
                 params = ", ".join([self.info(item, quoted) for item in info.params])
                 return f"R.Callable(({params}{',' if len(info.params) == 1 else ''}), {ret}, {info.purity})"
-            case ObjectStructInfo():
+            case r.ObjectStructInfo():
                 return "R.Object"
         raise IRError(f"cannot print a {type(info).__name__}: there is no text for it")
 
-    def _tensor(self, info: TensorStructInfo, quoted: bool) -> str:
+    def _tensor(self, info: r.TensorStructInfo, quoted: bool) -> str:
         parts: list[str] = []
-        if isinstance(info.shape, ShapeExpr):
+        if isinstance(info.shape, r.ShapeExpr):
             values = info.shape.values
             parts.append(f"({self.dims(values, quoted)}{',' if len(values) == 1 else ''})")
         elif info.shape is not None:
@@ -92,7 +82,7 @@ class InfoPrinter:
         return f"R.Tensor({', '.join(parts)})"
 
 
-def vdevice_text(device: VDevice) -> str:
+def vdevice_text(device: r.VDevice) -> str:
     """A device as "kind:number:scope", where that says all."""
     short = repr(device)
     return quote(short) if as_vdevice(short) == device else value_text(device)

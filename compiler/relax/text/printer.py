@@ -24,27 +24,7 @@ from compiler.ir.text import (
     register_value,
     value_text,
 )
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    StructInfo,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.symbols import symbols_in
 from compiler.relax.op.core.params import ParamKind
 from compiler.relax.op.core.registry import OPERATORS, Operator
@@ -57,7 +37,7 @@ from compiler.tir.nodes import IntImm
 _SMALL = 16  # elements of a constant that are spelled out
 
 
-def function_lines(func: Function, name: str) -> list[str]:
+def function_lines(func: r.Function, name: str) -> list[str]:
     """The lines of a function's definition, under that name."""
     printer = _Printer(Names())
     printer.function(func, name)
@@ -73,7 +53,7 @@ class _Printer(Lines):
 
     # ----------------------------------------------------------------------------- functions
 
-    def function(self, func: Function, name: str) -> None:
+    def function(self, func: r.Function, name: str) -> None:
         options = [] if func.is_pure else ["pure=False"]
         if "global_symbol" not in func.attrs:
             options.insert(0, "private=True")
@@ -93,7 +73,7 @@ class _Printer(Lines):
             self._seq(func.body)
             self.line(f"return {self.expr(func.body.body)}")
 
-    def _declare(self, infos: list[StructInfo]) -> None:
+    def _declare(self, infos: list[r.StructInfo]) -> None:
         """Lines that make dimensions known that were not named before."""
         for info in infos:
             for var in symbols_in(info):
@@ -103,12 +83,12 @@ class _Printer(Lines):
 
     # -------------------------------------------------------------------------------- blocks
 
-    def _seq(self, seq: SeqExpr) -> None:
+    def _seq(self, seq: r.SeqExpr) -> None:
         for block in seq.blocks:
             self.block(block)
 
-    def block(self, block: BindingBlock) -> None:
-        if not isinstance(block, DataflowBlock):
+    def block(self, block: r.BindingBlock) -> None:
+        if not isinstance(block, r.DataflowBlock):
             for binding in block.bindings:
                 self.binding(binding)
             return
@@ -116,30 +96,30 @@ class _Printer(Lines):
         with self.indented():
             for binding in block.bindings:
                 self.binding(binding)
-            outputs = [b.var for b in block.bindings if not isinstance(b.var, DataflowVar)]
+            outputs = [b.var for b in block.bindings if not isinstance(b.var, r.DataflowVar)]
             self.line(f"R.output({', '.join(map(self._names.of, outputs))})")
 
-    def binding(self, binding: Binding) -> None:
+    def binding(self, binding: r.Binding) -> None:
         var, value = binding.var, binding.value
-        if isinstance(binding, MatchCast):
+        if isinstance(binding, r.MatchCast):
             text = self.expr(value)
             self._declare([binding.struct_info])
             self._assign(var, f"R.match_cast({text}, {self._infos.info(binding.struct_info)})")
-        elif isinstance(value, If):
+        elif isinstance(value, r.If):
             self._if(var, value)
-        elif isinstance(value, Function):
+        elif isinstance(value, r.Function):
             self._local(var, value)
         else:
             self._assign(var, self.expr(value))
 
-    def _assign(self, var: Var, value: str) -> None:
+    def _assign(self, var: r.Var, value: str) -> None:
         if var.struct_info_ is None:
             self.line(f"{self._names.of(var)} = {value}")
             return
         self._declare([var.struct_info_])
         self.line(f"{self._names.of(var)}: {self._infos.info(var.struct_info_)} = {value}")
 
-    def _if(self, var: Var, branches: If) -> None:
+    def _if(self, var: r.Var, branches: r.If) -> None:
         self.line(f"if {self.expr(branches.cond)}:")
         for position, branch in enumerate((branches.true_branch, branches.false_branch)):
             if position:
@@ -148,7 +128,7 @@ class _Printer(Lines):
                 self._seq(branch)
                 self._assign(var, self.expr(branch.body))
 
-    def _local(self, var: Var, func: Function) -> None:
+    def _local(self, var: r.Var, func: r.Function) -> None:
         """A local function: a definition under the name of the variable."""
         inner = _Printer(self._names)
         inner._declared = self._declared
@@ -168,27 +148,27 @@ class _Printer(Lines):
     def expr(self, expr: RelaxExpr) -> str:
         """An expression."""
         match expr:
-            case Var():
+            case r.Var():
                 return self._names.of(expr)
-            case Call():
+            case r.Call():
                 return self._call(expr)
-            case Constant():
+            case r.Constant():
                 return self._constant(expr)
-            case Tuple():
+            case r.Tuple():
                 fields = [self.expr(item) for item in expr.fields]
                 return f"({', '.join(fields)}{',' if len(fields) == 1 else ''})" if fields else "R.tuple()"
-            case TupleGetItem():
+            case r.TupleGetItem():
                 return f"{self.expr(expr.tuple_value)}[{expr.index}]"
-            case ShapeExpr():
+            case r.ShapeExpr():
                 return f"R.shape([{self._infos.dims(expr.values)}])"
-            case PrimValue():
+            case r.PrimValue():
                 plain = isinstance(expr.value, IntImm) and expr.value.dtype == "int64"
                 return f"R.prim_value({self._infos.dim(expr.value) if plain else self._infos.scalar(expr.value)})"
-            case StringImm():
+            case r.StringImm():
                 return f"R.str({quote(expr.value)})"
-            case DataTypeImm():
+            case r.DataTypeImm():
                 return f"R.dtype({quote(expr.value)})"
-            case ExternFunc():
+            case r.ExternFunc():
                 return f"R.ExternFunc({quote(expr.global_symbol)})"
             case GlobalVar():
                 return f"Module.{expr.name_hint}"
@@ -196,7 +176,7 @@ class _Printer(Lines):
                 return f"R.{expr.name.removeprefix('relax.')}"
         raise IRError(f"cannot print a {type(expr).__name__} that no binding names", hint="normalise the graph first")
 
-    def _constant(self, value: Constant) -> str:
+    def _constant(self, value: r.Constant) -> str:
         dtype = value.data.dtype
         spelled = _spelled(value)
         if spelled is not None and value.data.ndim == 0:
@@ -208,23 +188,23 @@ class _Printer(Lines):
             return f"R.const({spelled}, {quote(dtype)})"
         return leave_out("relax.expr.Constant", value.data)
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: r.Call) -> str:
         if isinstance(call.op, Op):
             operator = OPERATORS.get(call.op.name)
             return self._operator(call, operator) if operator is not None else self._plain(call, self.expr(call.op))
-        if isinstance(call.op, ExternFunc):
+        if isinstance(call.op, r.ExternFunc):
             parts = [quote(call.op.global_symbol), *map(self.expr, call.args)]
             if call.sinfo_args:
                 parts.append(f"sinfo_args={self._several(call.sinfo_args)}")
             return f"R.call_packed({', '.join(parts)})"
         return self._plain(call, self.expr(call.op))
 
-    def _plain(self, call: Call, callee: str) -> str:
+    def _plain(self, call: r.Call, callee: str) -> str:
         parts = [self.expr(arg) for arg in call.args]
         parts += [f"{key}={self._value(value)}" for key, value in call.attrs.items()]
         return f"{callee}({', '.join(parts)})"
 
-    def _operator(self, call: Call, operator: Operator) -> str:
+    def _operator(self, call: r.Call, operator: Operator) -> str:
         """The call as its function is called: leading arguments by position, the rest by keyword."""
         parts: list[str] = []
         args = list(call.args)
@@ -248,24 +228,24 @@ class _Printer(Lines):
         return f"R.{operator.name.removeprefix('relax.')}({', '.join(parts)})"
 
     def _argument(self, kind: ParamKind, arg: RelaxExpr) -> str:
-        if kind is ParamKind.FUNC and isinstance(arg, ExternFunc):
+        if kind is ParamKind.FUNC and isinstance(arg, r.ExternFunc):
             return quote(arg.global_symbol)
         return self.expr(arg)
 
-    def _results(self, kind: ParamKind, infos: tuple[StructInfo, ...]) -> str:
+    def _results(self, kind: ParamKind, infos: tuple[r.StructInfo, ...]) -> str:
         if kind is ParamKind.RESULT and len(infos) == 1:
             fields = getattr(infos[0], "fields", None)
             return self._infos.info(infos[0]) if fields is None else self._several(fields)
         return self._several(infos)
 
-    def _several(self, infos: tuple[StructInfo, ...]) -> str:
+    def _several(self, infos: tuple[r.StructInfo, ...]) -> str:
         return f"[{', '.join([self._infos.info(info) for info in infos])}]"
 
     def _value(self, value: Any) -> str:
         return value_text(list(value) if isinstance(value, tuple) else value)
 
 
-def _spelled(value: Constant) -> str | None:
+def _spelled(value: r.Constant) -> str | None:
     """The elements as text.
     None if there are many, or if numbers do not express them, such as a NaN with a sign."""
     if not value.data.is_host or value.data.size > _SMALL:
@@ -282,12 +262,12 @@ def _text(node: RelaxExpr) -> str:
     return _Printer(Names()).expr(node)
 
 
-def _block_text(node: BindingBlock | Binding | SeqExpr) -> str:
+def _block_text(node: r.BindingBlock | r.Binding | r.SeqExpr) -> str:
     printer = _Printer(Names())
     match node:
-        case BindingBlock():
+        case r.BindingBlock():
             printer.block(node)
-        case SeqExpr():
+        case r.SeqExpr():
             printer._seq(node)
             printer.line(printer.expr(node.body))
         case _:
@@ -295,10 +275,13 @@ def _block_text(node: BindingBlock | Binding | SeqExpr) -> str:
     return "\n".join(printer.lines)
 
 
-register_function(Function, function_lines)
+register_function(r.Function, function_lines)
 register_value(IndexMap, index_map_text)
-for _kind in (Var, Call, Constant, Tuple, TupleGetItem, ShapeExpr, PrimValue, StringImm, DataTypeImm, ExternFunc):
+for _kind in (
+    r.Var, r.Call, r.Constant, r.Tuple, r.TupleGetItem, r.ShapeExpr, r.PrimValue, r.StringImm, r.DataTypeImm,
+    r.ExternFunc,
+):  # fmt: skip
     register_text(_kind, _text)
-for _part in (BindingBlock, Binding, SeqExpr):
+for _part in (r.BindingBlock, r.Binding, r.SeqExpr):
     register_text(_part, _block_text)
-register_text(StructInfo, lambda info: InfoPrinter(Names()).info(info))
+register_text(r.StructInfo, lambda info: InfoPrinter(Names()).info(info))

@@ -7,19 +7,8 @@ from typing import Any
 from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    BindingBlock,
-    DataflowBlock,
-    DataflowVar,
-    MatchCast,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    info_of,
-)
 from compiler.relax.nodes.symbols import symbols_set_by
 from compiler.relax.transform.passes import relax_pass, rewritten
 
@@ -40,75 +29,75 @@ def canonicalize_bindings(mod: IRModule, context: PassContext) -> IRModule:
 class _Canonical(PyExprMutator):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self._inside: set[Var] = set()  # variables of the current dataflow block
+        self._inside: set[r.Var] = set()  # variables of the current dataflow block
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         kept, self._inside = self._inside, set()
         try:
             return super().visit_dataflow_block_(block)
         finally:
             self._inside = kept
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
         value = self.builder_.normalize_value(self.visit_expr(binding.value))
-        if isinstance(value, Var) and self._may_stand_for(value, binding.var):
+        if isinstance(value, r.Var) and self._may_stand_for(value, binding.var):
             self.set_var_remap(binding.var.vid, value)
             return
         if value is binding.value:
             self.builder_.emit_normalized(binding)
             made = binding.var
         else:
-            info = info_of(value)
+            info = r.info_of(value)
             assert info is not None
             made = self.with_struct_info(binding.var, info)
             if made is not binding.var:
                 self.set_var_remap(binding.var.vid, made)
-            self.builder_.emit_normalized(VarBinding(made, value, binding.span))
+            self.builder_.emit_normalized(r.VarBinding(made, value, binding.span))
         self._inside.add(made)
 
-    def visit_match_cast_(self, binding: MatchCast) -> None:
+    def visit_match_cast_(self, binding: r.MatchCast) -> None:
         value = self.builder_.normalize_argument(self.visit_expr(binding.value))
-        known = info_of(value)
+        known = r.info_of(value)
         new = [var for var in symbols_set_by(binding.struct_info) if var not in self.builder_.symbols]
         sure = known is not None and not new and binding.struct_info.is_base_of(known)
-        if sure and isinstance(value, Var) and self._may_stand_for(value, binding.var):
+        if sure and isinstance(value, r.Var) and self._may_stand_for(value, binding.var):
             self.set_var_remap(binding.var.vid, value)
             return
         super().visit_match_cast_(binding)
         self._inside.add(self._remap.get(binding.var.vid, binding.var))
 
-    def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
+    def visit_tuple_getitem_(self, op: r.TupleGetItem) -> Any:
         item: Any = super().visit_tuple_getitem_(op)
-        if not isinstance(item, TupleGetItem) or not isinstance(item.tuple_value, Var):
+        if not isinstance(item, r.TupleGetItem) or not isinstance(item.tuple_value, r.Var):
             return item
         held = self.lookup_binding(item.tuple_value)
-        if isinstance(held, Tuple) and self._is_seen(held.fields[item.index]):
+        if isinstance(held, r.Tuple) and self._is_seen(held.fields[item.index]):
             return held.fields[item.index]
         return item
 
-    def visit_tuple_(self, op: Tuple) -> Any:
+    def visit_tuple_(self, op: r.Tuple) -> Any:
         """A tuple of all fields of another, in order, is that one."""
         made: Any = super().visit_tuple_(op)
-        parts = [self.lookup_binding(item) if isinstance(item, Var) else None for item in made.fields]
+        parts = [self.lookup_binding(item) if isinstance(item, r.Var) else None for item in made.fields]
         first = parts[0] if parts else None
-        if not isinstance(first, TupleGetItem) or not isinstance(first.tuple_value, Var):
+        if not isinstance(first, r.TupleGetItem) or not isinstance(first.tuple_value, r.Var):
             return made
         whole = first.tuple_value
-        info = info_of(whole)
-        if not isinstance(info, TupleStructInfo) or len(info.fields) != len(parts) or not self._is_seen(whole):
+        info = r.info_of(whole)
+        if not isinstance(info, r.TupleStructInfo) or len(info.fields) != len(parts) or not self._is_seen(whole):
             return made
         same = all(
-            isinstance(part, TupleGetItem) and part.tuple_value is whole and part.index == index
+            isinstance(part, r.TupleGetItem) and part.tuple_value is whole and part.index == index
             for index, part in enumerate(parts)
         )
         return whole if same else made
 
     def _is_seen(self, expr: RelaxExpr) -> bool:
-        return not isinstance(expr, DataflowVar) or expr in self._inside
+        return not isinstance(expr, r.DataflowVar) or expr in self._inside
 
-    def _may_stand_for(self, value: Var, var: Var) -> bool:
+    def _may_stand_for(self, value: r.Var, var: r.Var) -> bool:
         """Whether uses of `var` may become uses of `value`.
         An output of a block must be visible after it."""
-        if isinstance(value, DataflowVar) and not isinstance(var, DataflowVar):
+        if isinstance(value, r.DataflowVar) and not isinstance(var, r.DataflowVar):
             return False
-        return info_of(value) == var.struct_info_
+        return r.info_of(value) == var.struct_info_

@@ -8,28 +8,10 @@ from typing import Any
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax import nodes as r
 from compiler.relax.analysis.overwritten import overwritten_values
 from compiler.relax.analysis.purity import contains_impure_call
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    info_of,
-)
 from compiler.relax.transform.passes import relax_pass, rewritten
 
 
@@ -50,10 +32,10 @@ class _Eliminator(PyExprMutator):
     def __init__(self, mod: IRModule, call_only: bool) -> None:
         super().__init__(mod)
         self._call_only = call_only
-        self._known: dict[Hashable, Var] = {}
-        self._overwritten: frozenset[Var] = frozenset()
+        self._known: dict[Hashable, r.Var] = {}
+        self._overwritten: frozenset[r.Var] = frozenset()
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: r.Function) -> Any:
         kept, self._known = self._known, {}
         self._overwritten |= overwritten_values(op)
         try:
@@ -61,23 +43,23 @@ class _Eliminator(PyExprMutator):
         finally:
             self._known = kept
 
-    def visit_with_new_scope(self, expr: RelaxExpr) -> SeqExpr:
+    def visit_with_new_scope(self, expr: RelaxExpr) -> r.SeqExpr:
         kept = dict(self._known)
         try:
             return super().visit_with_new_scope(expr)
         finally:
             self._known = kept
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         made = super().visit_dataflow_block_(block)
-        self._known = {key: var for key, var in self._known.items() if not isinstance(var, DataflowVar)}
+        self._known = {key: var for key, var in self._known.items() if not isinstance(var, r.DataflowVar)}
         return made
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
         value = self.builder_.normalize_value(self.visit_expr(binding.value))
         key = None if binding.var in self._overwritten else self._key(value)
         known = None if key is None else self._known.get(key)
-        if known is not None and (isinstance(binding.var, DataflowVar) or not isinstance(known, DataflowVar)):
+        if known is not None and (isinstance(binding.var, r.DataflowVar) or not isinstance(known, r.DataflowVar)):
             self.set_var_remap(binding.var.vid, known)
             return
         if known is not None:  # an output of the block must be one still
@@ -87,48 +69,48 @@ class _Eliminator(PyExprMutator):
         if key is not None:
             self._known[key] = self._remap.get(binding.var.vid, binding.var)
 
-    def _bind(self, binding: VarBinding, value: RelaxExpr) -> None:
+    def _bind(self, binding: r.VarBinding, value: RelaxExpr) -> None:
         if value is binding.value:
             self.builder_.emit_normalized(binding)
             return
-        info = info_of(value)
+        info = r.info_of(value)
         assert info is not None
         var = self.with_struct_info(binding.var, info)
         if var is not binding.var:
             self.set_var_remap(binding.var.vid, var)
-        self.builder_.emit_normalized(VarBinding(var, value, binding.span))
+        self.builder_.emit_normalized(r.VarBinding(var, value, binding.span))
 
     def _key(self, value: RelaxExpr) -> Hashable | None:
         """Return a key that equal values share; None for a value that must be computed each time."""
         match value:
-            case Call() if not contains_impure_call(value):
+            case r.Call() if not contains_impure_call(value):
                 return _argument(value)
-            case Tuple() | TupleGetItem() if not self._call_only:
+            case r.Tuple() | r.TupleGetItem() if not self._call_only:
                 return _argument(value)
         return None
 
 
 def _argument(expr: RelaxExpr) -> Hashable | None:
     match expr:
-        case Var():
+        case r.Var():
             return "var", expr
-        case Constant():
+        case r.Constant():
             return "constant", expr.content
-        case ShapeExpr() | PrimValue():
-            return "number", type(expr), info_of(expr)
-        case StringImm() | DataTypeImm():
+        case r.ShapeExpr() | r.PrimValue():
+            return "number", type(expr), r.info_of(expr)
+        case r.StringImm() | r.DataTypeImm():
             return "text", type(expr), expr.value
         case GlobalVar() | Op():
             return "function", expr
-        case ExternFunc():
+        case r.ExternFunc():
             return "extern", expr.global_symbol
-        case Tuple():
+        case r.Tuple():
             fields = tuple(map(_argument, expr.fields))
             return None if None in fields else ("tuple", fields)
-        case TupleGetItem():
+        case r.TupleGetItem():
             inner = _argument(expr.tuple_value)
             return None if inner is None else ("item", inner, expr.index)
-        case Call():
+        case r.Call():
             parts = (_argument(expr.op), *map(_argument, expr.args))
             return None if None in parts else ("call", parts, expr.attrs, expr.sinfo_args)
     return None

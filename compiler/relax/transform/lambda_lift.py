@@ -9,19 +9,9 @@ from compiler.ir.base import GlobalVar, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.variables import free_symbolic_vars, free_vars
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    Call,
-    FuncStructInfo,
-    Function,
-    Id,
-    ShapeExpr,
-    ShapeStructInfo,
-    Var,
-    VarBinding,
-    set_struct_info,
-)
 from compiler.relax.nodes.symbols import symbols_set_by
 from compiler.relax.op.execution.closures import make_closure
 from compiler.relax.transform.passes import relax_pass, rewritten
@@ -52,23 +42,23 @@ class _Lifted:
 class _Lifter(PyExprMutator):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self._lifted: dict[Id, _Lifted] = {}
+        self._lifted: dict[r.Id, _Lifted] = {}
         self._around = "lifted"
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: r.Function) -> Any:
         self._around = str(op.attrs.get("global_symbol", self._around))
         return super().visit_function_(op)
 
-    def visit_call_(self, op: Call) -> Any:
-        known = self._lifted.get(op.op.vid) if isinstance(op.op, Var) else None
+    def visit_call_(self, op: r.Call) -> Any:
+        known = self._lifted.get(op.op.vid) if isinstance(op.op, r.Var) else None
         if known is None:
             return super().visit_call_(op)
         args = [self.visit_expr(arg) for arg in op.args]
         more = [self.visit_expr(item) for item in known.captured]
-        return Call(known.name, [*args, *more], op.attrs, op.sinfo_args, op.span)
+        return r.Call(known.name, [*args, *more], op.attrs, op.sinfo_args, op.span)
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
-        if not isinstance(binding.value, Function) or binding.value.body is None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
+        if not isinstance(binding.value, r.Function) or binding.value.body is None:
             super().visit_var_binding_(binding)
             return
         lifted = self._lift(binding.var, binding.value)
@@ -79,34 +69,34 @@ class _Lifter(PyExprMutator):
     def _closure(self, lifted: _Lifted) -> RelaxExpr:
         return make_closure(lifted.name, [self.visit_expr(item) for item in lifted.captured])
 
-    def _lift(self, var: Var, func: Function) -> _Lifted:
+    def _lift(self, var: r.Var, func: r.Function) -> _Lifted:
         around = self._captured(var, func)
-        params = [Var(item.name_hint, self._now(item).struct_info) for item in around]
+        params = [r.Var(item.name_hint, self._now(item).struct_info) for item in around]
         set_there = {symbol for param in (*func.params, *params) for symbol in symbols_set_by(param.struct_info)}
-        inner = Function((*func.params, *around), func.body, func.ret_struct_info, func.is_pure)
+        inner = r.Function((*func.params, *around), func.body, func.ret_struct_info, func.is_pure)
         symbols = [symbol for symbol in free_symbolic_vars(inner) if symbol not in set_there]
         captured: list[RelaxExpr] = list(around)
         if symbols:
-            params.append(Var("sizes", ShapeStructInfo(tuple(symbols))))
-            captured.append(ShapeExpr(tuple(symbols)))
+            params.append(r.Var("sizes", r.ShapeStructInfo(tuple(symbols))))
+            captured.append(r.ShapeExpr(tuple(symbols)))
         own = [*func.params, *params]
         name = GlobalVar(self.builder_.get_unique_name(f"{self._around}_{var.name_hint}"))
         infos = tuple([param.struct_info for param in own])
-        set_struct_info(name, FuncStructInfo(infos, func.ret_struct_info, func.is_pure))
+        r.set_struct_info(name, r.FuncStructInfo(infos, func.ret_struct_info, func.is_pure))
         lifted = _Lifted(name, tuple(captured))
         self._lifted[var.vid] = lifted
         self._add(var, func, own, around, params, lifted)
         return lifted
 
-    def _now(self, var: Var) -> Var:
+    def _now(self, var: r.Var) -> r.Var:
         """The variable that stands for one of the original graph."""
-        found: Var = self._remap.get(var.vid, var)
+        found: r.Var = self._remap.get(var.vid, var)
         return found
 
-    def _captured(self, var: Var, func: Function) -> list[Var]:
+    def _captured(self, var: r.Var, func: r.Function) -> list[r.Var]:
         """The variables from around that the function needs, itself apart."""
-        called = {id(node.op) for node in walk(func) if isinstance(node, Call)}
-        found: dict[Var, None] = {}
+        called = {id(node.op) for node in walk(func) if isinstance(node, r.Call)}
+        found: dict[r.Var, None] = {}
         for item in free_vars(func):
             known = self._lifted.get(item.vid)
             if item is var:
@@ -114,11 +104,11 @@ class _Lifter(PyExprMutator):
             if known is None or id(item) not in called or _is_value(item, func):
                 found[item] = None
             if known is not None:
-                found.update(dict.fromkeys(more for more in known.captured if isinstance(more, Var)))
+                found.update(dict.fromkeys(more for more in known.captured if isinstance(more, r.Var)))
         return list(found)
 
     def _add(
-        self, var: Var, func: Function, own: list[Var], around: list[Var], params: list[Var], lifted: _Lifted
+        self, var: r.Var, func: r.Function, own: list[r.Var], around: list[r.Var], params: list[r.Var], lifted: _Lifted
     ) -> None:
         """Add the lifted function to the module."""
         kept = dict(self._remap)
@@ -135,14 +125,14 @@ class _Lifter(PyExprMutator):
         self._remap = kept
         if first.bindings:
             made = type(body)((first, *body.blocks), body.body, body.span)
-            set_struct_info(made, body.struct_info)
+            r.set_struct_info(made, body.struct_info)
             body = made
-        whole = Function(own, body, func.ret_struct_info, func.is_pure, None, func.span)
+        whole = r.Function(own, body, func.ret_struct_info, func.is_pure, None, func.span)
         builder._functions[lifted.name] = copy_with_new_vars(whole)
 
 
-def _is_value(var: Var, func: Function) -> bool:
+def _is_value(var: r.Var, func: r.Function) -> bool:
     """Whether a function uses the variable other than by calling it."""
     mentions = sum(node is var for node in walk(func))
-    calls = sum(isinstance(node, Call) and node.op is var for node in walk(func))
+    calls = sum(isinstance(node, r.Call) and node.op is var for node in walk(func))
     return mentions > calls

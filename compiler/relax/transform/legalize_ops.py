@@ -10,14 +10,7 @@ from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    Call,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    info_of,
-)
+from compiler.relax.nodes import Call, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo, info_of
 from compiler.relax.op.core.registry import OPERATORS, Operator, RefusedPart
 from compiler.relax.op.execution.calls import call_tir
 from compiler.relax.te_calls import kernel_key, make_kernel, tensors_of

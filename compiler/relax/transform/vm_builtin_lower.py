@@ -8,25 +8,15 @@ from typing import Any
 from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    Call,
-    DataTypeImm,
-    ExternFunc,
-    PrimValue,
-    StringImm,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    info_of,
-)
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.execution.calls import call_builtin_with_ctx
 from compiler.relax.op.execution.memory import vm_kill_object
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.runtime.core.device import Device
 
-Lowered = Callable[[Call, tuple[StructInfo, ...]], RelaxExpr]
+Lowered = Callable[[r.Call, tuple[r.StructInfo, ...]], RelaxExpr]
 
 
 @relax_pass("VMBuiltinLower")
@@ -48,19 +38,19 @@ def lower_runtime_builtin(mod: IRModule, context: PassContext) -> IRModule:
     return vm_builtin_lower(mod, context)
 
 
-def number(value: int) -> PrimValue:
+def number(value: int) -> r.PrimValue:
     """An integer as an argument."""
-    return PrimValue(int64(value))
+    return r.PrimValue(int64(value))
 
 
-def call_builtin(name: str, args: Sequence[RelaxExpr], *infos: StructInfo) -> Call:
+def call_builtin(name: str, args: Sequence[RelaxExpr], *infos: r.StructInfo) -> r.Call:
     """The call of one of the machine's functions."""
-    return Call(ExternFunc(f"vm.builtin.{name}"), tuple(args), None, infos)
+    return r.Call(r.ExternFunc(f"vm.builtin.{name}"), tuple(args), None, infos)
 
 
-def with_machine(name: str, args: Sequence[RelaxExpr], *infos: StructInfo) -> Call:
+def with_machine(name: str, args: Sequence[RelaxExpr], *infos: r.StructInfo) -> r.Call:
     """The call of one of the machine's functions that takes the machine."""
-    return call_builtin_with_ctx(ExternFunc(f"vm.builtin.{name}"), list(args), sinfo_args=infos)
+    return call_builtin_with_ctx(r.ExternFunc(f"vm.builtin.{name}"), list(args), sinfo_args=infos)
 
 
 def _plain(name: str) -> Lowered:
@@ -70,43 +60,43 @@ def _plain(name: str) -> Lowered:
 def _formatted(name: str, first: int) -> Lowered:
     """The first arguments, the format, the rest."""
     return lambda call, infos: call_builtin(
-        name, (*call.args[:first], StringImm(call.attrs["format"]), *call.args[first:]), *infos
+        name, (*call.args[:first], r.StringImm(call.attrs["format"]), *call.args[first:]), *infos
     )
 
 
-def _storage(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+def _storage(call: r.Call, infos: tuple[r.StructInfo, ...]) -> RelaxExpr:
     size, device, scope, dtype = call.args
     return with_machine("alloc_storage", [size, device, dtype, scope], *infos)
 
 
-def _closure(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+def _closure(call: r.Call, infos: tuple[r.StructInfo, ...]) -> RelaxExpr:
     func, args = call.args
-    return with_machine("make_closure", [func, *(args.fields if isinstance(args, Tuple) else ())], *infos)
+    return with_machine("make_closure", [func, *(args.fields if isinstance(args, r.Tuple) else ())], *infos)
 
 
-def _invoke(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+def _invoke(call: r.Call, infos: tuple[r.StructInfo, ...]) -> RelaxExpr:
     closure, args = call.args
-    return with_machine("invoke_closure", [closure, *(args.fields if isinstance(args, Tuple) else ())], *infos)
+    return with_machine("invoke_closure", [closure, *(args.fields if isinstance(args, r.Tuple) else ())], *infos)
 
 
-def _to_device(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+def _to_device(call: r.Call, infos: tuple[r.StructInfo, ...]) -> RelaxExpr:
     target, index = call.attrs["dst_vdevice"].target, call.attrs["dst_vdevice"].vdevice_id
     kind = Device(target.device_type, 0)
     return call_builtin("to_device", [*call.args, number(kind.type_code), number(index)], *infos)
 
 
-def _view(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+def _view(call: r.Call, infos: tuple[r.StructInfo, ...]) -> RelaxExpr:
     """Fill in what is left out: the shape, the element type and the offset of the data."""
     data, shape, dtype, offset = call.args
     (info,) = infos
-    assert isinstance(info, TensorStructInfo)
-    shape = shape if not isinstance(shape, Tuple) or info.shape is None else info.shape
-    element = dtype if isinstance(dtype, DataTypeImm) else DataTypeImm(info.dtype)
-    start = number(0) if isinstance(offset, Tuple) else offset
+    assert isinstance(info, r.TensorStructInfo)
+    shape = shape if not isinstance(shape, r.Tuple) or info.shape is None else info.shape
+    element = dtype if isinstance(dtype, r.DataTypeImm) else r.DataTypeImm(info.dtype)
+    start = number(0) if isinstance(offset, r.Tuple) else offset
     return call_builtin("view", [data, shape, element, start], *infos)
 
 
-def _unique(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+def _unique(call: r.Call, infos: tuple[r.StructInfo, ...]) -> RelaxExpr:
     attrs = call.attrs
     asked = [number(int(attrs[name])) for name in ("sorted", "return_index", "return_inverse", "return_counts")]
     axis = [] if attrs["axis"] is None else [number(attrs["axis"])]
@@ -139,11 +129,11 @@ _RULES: dict[str, Lowered] = {
 
 
 class _Lower(PyExprMutator):
-    def visit_call_(self, op: Call) -> Any:
+    def visit_call_(self, op: r.Call) -> Any:
         call: Any = super().visit_call_(op)
         rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
         if rule is None:
             return call
-        info = info_of(op)
+        info = r.info_of(op)
         assert info is not None
         return rule(call, (info,))

@@ -11,24 +11,8 @@ from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.lower.blocks.shape_vars import extent_text
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    FuncStructInfo,
-    Function,
-    MatchCast,
-    ObjectStructInfo,
-    PrimStructInfo,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    ShapeStructInfo,
-    StringImm,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-)
 from compiler.relax.nodes.base import set_struct_info
 from compiler.relax.nodes.binding import BindingBlock
 from compiler.relax.nodes.dims import variables
@@ -42,7 +26,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
-NOTHING = TupleStructInfo(())
+NOTHING = r.TupleStructInfo(())
 EQUAL_NUMBER, STORE, IGNORE, EQUAL_HEAP = range(4)  # codes of the machine's match_shape
 NUMBER, LOAD = range(2)  # codes of the machine's make_shape
 
@@ -72,16 +56,16 @@ class _Lower(PyExprMutator):
 
     def _start(self, name: str) -> None:
         self._function_name = name
-        self._heap = Var("heap", ObjectStructInfo())
+        self._heap = r.Var("heap", r.ObjectStructInfo())
         self._slots: dict[n.Var, int] = {}
         self._computed: dict[str, int] = {}  # a slot for each expression, by its text over slots
         self._valid: set[int] = set()  # slots that have their values here
-        self._shapes: dict[tuple[int, ...], Var] = {}  # shapes made before, by their codes
+        self._shapes: dict[tuple[int, ...], r.Var] = {}  # shapes made before, by their codes
         self._size = 0
 
     # ------------------------------------------------------------------------------ functions
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: r.Function) -> Any:
         if op.body is None:
             return op
         self._start(str(op.attrs.get("global_symbol", "the function")))
@@ -96,15 +80,15 @@ class _Lower(PyExprMutator):
         body = self.visit_expr(op.body)
         builder.end_scope()
         if self._size:
-            heap = builder.normalize(with_machine("alloc_shape_heap", [number(self._size)], ObjectStructInfo()))
-            first = BindingBlock((VarBinding(self._heap, heap), *first.bindings))
+            heap = builder.normalize(with_machine("alloc_shape_heap", [number(self._size)], r.ObjectStructInfo()))
+            first = BindingBlock((r.VarBinding(self._heap, heap), *first.bindings))
         if not first.bindings and body is op.body:
             return op
-        made = SeqExpr(merged([block for block in (first, *body.blocks) if block.bindings]), body.body, body.span)
+        made = r.SeqExpr(merged([block for block in (first, *body.blocks) if block.bindings]), body.body, body.span)
         set_struct_info(made, body.struct_info)
-        return Function(op.params, made, op.ret_struct_info, op.is_pure, op.attrs, op.span)
+        return r.Function(op.params, made, op.ret_struct_info, op.is_pure, op.attrs, op.span)
 
-    def visit_with_new_scope(self, expr: RelaxExpr) -> SeqExpr:
+    def visit_with_new_scope(self, expr: RelaxExpr) -> r.SeqExpr:
         valid, shapes = set(self._valid), dict(self._shapes)
         try:
             return super().visit_with_new_scope(expr)
@@ -113,14 +97,14 @@ class _Lower(PyExprMutator):
 
     # ------------------------------------------------------------------------- what is matched
 
-    def visit_match_cast_(self, binding: MatchCast) -> None:
+    def visit_match_cast_(self, binding: r.MatchCast) -> None:
         value = self.builder_.normalize_argument(self.visit_expr(binding.value))
         what = f"{self._function_name}: the value of {binding.var.name_hint!r}"
         self._match([(value, binding.struct_info, what)], kinds=True)
         copied = self.builder_.normalize(call_builtin("copy", [value], binding.struct_info))
-        self.builder_.emit_normalized(VarBinding(binding.var, copied, binding.span))
+        self.builder_.emit_normalized(r.VarBinding(binding.var, copied, binding.span))
 
-    def _match(self, values: Sequence[tuple[RelaxExpr, StructInfo, str]], kinds: bool) -> None:
+    def _match(self, values: Sequence[tuple[RelaxExpr, r.StructInfo, str]], kinds: bool) -> None:
         """Check values, and keep the dimensions that they are the first to name.
         `kinds` checks types, too."""
         shapes: list[tuple[RelaxExpr, tuple[PrimExpr, ...], str, bool]] = []
@@ -134,39 +118,39 @@ class _Lower(PyExprMutator):
     def _parts(
         self,
         value: RelaxExpr,
-        info: StructInfo,
+        info: r.StructInfo,
         what: str,
         kinds: bool,
         shapes: list[tuple[RelaxExpr, tuple[PrimExpr, ...], str, bool]],
     ) -> None:
         """Check what kind of value it is, and note the shapes in it."""
-        message = StringImm(what)
+        message = r.StringImm(what)
         match info:
-            case TensorStructInfo():
+            case r.TensorStructInfo():
                 if kinds:
                     args: list[RelaxExpr] = [value, number(info.ndim)]
                     args += [DataTypeImm(info.dtype)] if info.dtype else []
                     self._emit("check_tensor_info", [*args, message])
                 if info.dims is not None:
                     shapes.append((value, info.dims, what, False))
-            case ShapeStructInfo():
+            case r.ShapeStructInfo():
                 if kinds:
                     self._emit("check_shape_info", [value, number(info.ndim), message])
                 if info.values is not None:
                     shapes.append((value, info.values, what, False))
-            case PrimStructInfo():
+            case r.PrimStructInfo():
                 if kinds:
                     self._emit("check_prim_value_info", [value, DataTypeImm(info.dtype), message])
                 if info.value is not None and info.dtype == "int64":
                     shapes.append((value, (info.value,), what, True))
-            case TupleStructInfo():
+            case r.TupleStructInfo():
                 if kinds:
                     self._emit("check_tuple_info", [value, number(len(info.fields)), message])
                 for index, item in enumerate(info.fields):
                     if kinds or _has_dims(item):
                         field = self.builder_.emit(call_builtin("tuple_getitem", [value, number(index)], item))
                         self._parts(field, item, f"{what}[{index}]", kinds, shapes)
-            case FuncStructInfo():
+            case r.FuncStructInfo():
                 if kinds:
                     self._emit("check_func_info", [value, message])
 
@@ -189,7 +173,7 @@ class _Lower(PyExprMutator):
                 codes += [IGNORE, 0]
                 again = True
         numbers = list(map(number, codes))
-        message = StringImm(what)
+        message = r.StringImm(what)
         self._size = max(self._size, 1)  # match_shape takes the heap in any case
         if prim:
             self._emit("match_prim_value", [value, self._heap, *numbers, message])
@@ -229,11 +213,11 @@ class _Lower(PyExprMutator):
             slot = self._computed[text] = self._size
             self._size += 1
         if slot not in self._valid:
-            self._emit("compute_extent", [self._heap, number(slot), StringImm(text)])
+            self._emit("compute_extent", [self._heap, number(slot), r.StringImm(text)])
             self._valid.add(slot)
         return slot
 
-    def visit_shape_expr_(self, op: ShapeExpr) -> Any:
+    def visit_shape_expr_(self, op: r.ShapeExpr) -> Any:
         if all(isinstance(size, n.IntImm) for size in op.values):
             return op
         codes: list[int] = []
@@ -249,20 +233,20 @@ class _Lower(PyExprMutator):
         """How the machine computes a number that is no integer: see `compiler.runtime.vm.number_builtins`."""
         match value:
             case n.FloatImm():
-                return [StringImm("number"), StringImm(value.dtype), PrimValue(value)]
+                return [r.StringImm("number"), r.StringImm(value.dtype), r.PrimValue(value)]
             case n.Cast() if parse_dtype(value.dtype).is_float:
-                return [*self._steps(value.value), StringImm("cast"), StringImm(value.dtype)]
+                return [*self._steps(value.value), r.StringImm("cast"), r.StringImm(value.dtype)]
             case n.BinaryOp() if type(value) in _STEPS and parse_dtype(value.dtype).is_float:
-                return [*self._steps(value.a), *self._steps(value.b), StringImm(_STEPS[type(value)])]
+                return [*self._steps(value.a), *self._steps(value.b), r.StringImm(_STEPS[type(value)])]
             case n.Call(op=Op(name=name), args=args) if name.removeprefix("tir.") in (*UNARY, "pow"):
                 inner = [step for arg in args for step in self._steps(arg)]
-                return [*inner, StringImm(name.removeprefix("tir."))]
+                return [*inner, r.StringImm(name.removeprefix("tir."))]
             case _ if parse_dtype(value.dtype).is_int:
-                return [StringImm("slot"), number(self._value(ops.cast("int64", value)))]
+                return [r.StringImm("slot"), number(self._value(ops.cast("int64", value)))]
         what = f"{self._function_name}: the number {value!r} cannot be computed"
         raise IRError(what, hint="it is made of dimensions by arithmetic, sqrt, rsqrt, exp, log, pow, floor and ceil")
 
-    def visit_prim_value_(self, op: PrimValue) -> Any:
+    def visit_prim_value_(self, op: r.PrimValue) -> Any:
         if isinstance(op.value, n.IntImm | n.FloatImm):
             return op
         if parse_dtype(op.value.dtype).is_float:
@@ -308,14 +292,14 @@ def _as_number(value: PrimExpr) -> PrimExpr:
     return value
 
 
-def _has_dims(info: StructInfo) -> bool:
+def _has_dims(info: r.StructInfo) -> bool:
     match info:
-        case TensorStructInfo():
+        case r.TensorStructInfo():
             return info.dims is not None
-        case ShapeStructInfo():
+        case r.ShapeStructInfo():
             return info.values is not None
-        case PrimStructInfo():
+        case r.PrimStructInfo():
             return info.value is not None
-        case TupleStructInfo():
+        case r.TupleStructInfo():
             return any(map(_has_dims, info.fields))
     return False

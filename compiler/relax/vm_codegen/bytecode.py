@@ -14,30 +14,7 @@ from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
 from compiler.lower.blocks.shape_vars import extent_text, names_for
-from compiler.relax.nodes import (
-    Binding,
-    Call,
-    Constant,
-    DataTypeImm,
-    ExternFunc,
-    FuncStructInfo,
-    Function,
-    If,
-    MatchCast,
-    PrimStructInfo,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    ShapeStructInfo,
-    StringImm,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    describe,
-)
+from compiler.relax import nodes as r
 from compiler.relax.vm_codegen.registers import DraftInstruction, with_few_registers
 from compiler.runtime.core.host import ALIGNMENT
 from compiler.runtime.core.ndarray import NDArray, array
@@ -57,7 +34,7 @@ def write_functions(mod: IRModule, builder: ExecBuilder) -> Constants:
     """
     constants = Constants(builder)
     for name, func in mod.items():
-        if isinstance(func, Function) and func.body is not None:
+        if isinstance(func, r.Function) and func.body is not None:
             _Writer(builder, name.name_hint, func, constants).write()
     return constants
 
@@ -69,7 +46,7 @@ class Constants:
         self._builder = builder
         self._arrays: dict[str, NDArray] = {}
 
-    def operand(self, constant: Constant) -> ConstantRef:
+    def operand(self, constant: r.Constant) -> ConstantRef:
         """The number of an array in the executable, as an operand."""
         key = str(constant.content)
         if key not in self._arrays:
@@ -83,15 +60,15 @@ class _Writer:
     """Writes one function.
     Instructions are collected first, so that jumps over them know their number."""
 
-    def __init__(self, builder: ExecBuilder, name: str, func: Function, constants: Constants) -> None:
+    def __init__(self, builder: ExecBuilder, name: str, func: r.Function, constants: Constants) -> None:
         self._builder = builder
         self._constants = constants
         self._name = name
         self._func = func
         self._code: list[DraftInstruction] = []
-        self._values: dict[Var, Operand] = {}
+        self._values: dict[r.Var, Operand] = {}
         self._registers = 0
-        self._read = {node for node in walk(func.body) if isinstance(node, Var)}
+        self._read = {node for node in walk(func.body) if isinstance(node, r.Var)}
 
     def write(self) -> None:
         func, builder = self._func, self._builder
@@ -135,19 +112,19 @@ class _Writer:
 
     # ---------------------------------------------------------------------------- structure
 
-    def _sequence(self, seq: SeqExpr) -> Operand:
+    def _sequence(self, seq: r.SeqExpr) -> Operand:
         for block in seq.blocks:
             for binding in block.bindings:
                 self._binding(binding)
         return self._value(seq.body)
 
-    def _binding(self, binding: Binding) -> None:
-        if isinstance(binding, MatchCast):
+    def _binding(self, binding: r.Binding) -> None:
+        if isinstance(binding, r.MatchCast):
             raise self._unlowered(binding.value, "a match_cast", "VMShapeLower")
         value = binding.value
-        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "relax.vm.kill_object":
+        if isinstance(value, r.Call) and isinstance(value.op, Op) and value.op.name == "relax.vm.kill_object":
             self._kill(value.args[0])
-        elif isinstance(value, Call) and binding.var not in self._read:
+        elif isinstance(value, r.Call) and binding.var not in self._read:
             self._call_of(value, VOID)
         else:
             self._values[binding.var] = self._value(value)
@@ -161,43 +138,43 @@ class _Writer:
         """Where the value of an expression is."""
         builder = self._builder
         match expr:
-            case Var():
+            case r.Var():
                 if expr not in self._values:
                     raise CodegenError(f"{self._name}: the variable {expr.name_hint} has no value where it is used")
                 return self._values[expr]
-            case Constant():
+            case r.Constant():
                 return self._constants.operand(expr)
-            case ShapeExpr():
+            case r.ShapeExpr():
                 return builder.c(tuple([self._number(size, expr) for size in expr.values]))
-            case PrimValue():
+            case r.PrimValue():
                 number = self._number(expr.value, expr)
                 return builder.c(number) if isinstance(number, float) else builder.imm(number)
-            case StringImm():
+            case r.StringImm():
                 return builder.c(str(expr.value))
-            case DataTypeImm():
+            case r.DataTypeImm():
                 return builder.c(DataType(expr.value))
-            case ExternFunc():
+            case r.ExternFunc():
                 return builder.f(expr.global_symbol)
             case GlobalVar():
                 return builder.f(expr.name_hint)
-            case Tuple():
+            case r.Tuple():
                 return self._call("vm.builtin.make_tuple", [self._value(item) for item in expr.fields])
-            case TupleGetItem():
+            case r.TupleGetItem():
                 return self._call("vm.builtin.tuple_getitem", [self._value(expr.tuple_value), builder.imm(expr.index)])
-            case Call():
+            case r.Call():
                 return self._call_of(expr)
-            case If():
+            case r.If():
                 return self._if(expr)
-            case SeqExpr():
+            case r.SeqExpr():
                 return self._sequence(expr)
-        raise self._unlowered(expr, describe(expr), "LambdaLift" if isinstance(expr, Function) else None)
+        raise self._unlowered(expr, r.describe(expr), "LambdaLift" if isinstance(expr, r.Function) else None)
 
     def _number(self, value: n.PrimExpr, around: RelaxExpr) -> Any:
         if isinstance(value, n.IntImm | n.FloatImm):
             return value.value
         raise self._unlowered(around, f"the dimension {value!r}", "VMShapeLower")
 
-    def _if(self, expr: If) -> Register:
+    def _if(self, expr: r.If) -> Register:
         condition = self._call("vm.builtin.read_if_cond", [self._value(expr.cond)])
         result = self._new()
         branches: list[list[DraftInstruction]] = []
@@ -215,23 +192,23 @@ class _Writer:
 
     # -------------------------------------------------------------------------------- calls
 
-    def _call_of(self, call: Call, to: Register | None = None) -> Register:
+    def _call_of(self, call: r.Call, to: Register | None = None) -> Register:
         match call.op:
             case Op(name="relax.call_builtin_with_ctx"):
                 callee, args = call.args
-                assert isinstance(callee, ExternFunc)
-                fields = args.fields if isinstance(args, Tuple) else ()
+                assert isinstance(callee, r.ExternFunc)
+                fields = args.fields if isinstance(args, r.Tuple) else ()
                 return self._call(callee.global_symbol, [self._builder.vm_state(), *map(self._value, fields)], to)
             case Op():
                 raise self._unlowered(call, f"the operator {call.op.name}", None)
-            case ExternFunc():
+            case r.ExternFunc():
                 return self._call(call.op.global_symbol, self._arguments(call), to)
             case GlobalVar():
                 return self._call(call.op.name_hint, self._arguments(call), to)
         given = [self._builder.vm_state(), self._value(call.op), *self._arguments(call)]
         return self._call("vm.builtin.invoke_closure", given, to)
 
-    def _arguments(self, call: Call) -> list[Operand]:
+    def _arguments(self, call: r.Call) -> list[Operand]:
         return [self._value(arg) for arg in call.args]
 
     def _unlowered(self, expr: RelaxExpr, what: str, by: str | None) -> CodegenError:
@@ -240,7 +217,7 @@ class _Writer:
         return CodegenError(f"{self._name}: no bytecode can be written for {what}{where}", hint=hint)
 
 
-def _names(func: Function) -> list[str]:
+def _names(func: r.Function) -> list[str]:
     """The names of the parameters, each once."""
     found: list[str] = []
     for param in func.params:
@@ -255,28 +232,28 @@ def _names(func: Function) -> list[str]:
 Names = Mapping[n.Var, str]
 
 
-def signature_of(func: Function) -> vm.FuncInfo:
+def signature_of(func: r.Function) -> vm.FuncInfo:
     """The signature of a graph function; each dimension has a name of its own."""
     names = names_for(func.symbolic_vars())
     params = tuple([_info(param.struct_info, names) for param in func.params])
     return vm.FuncInfo(params, _info(func.ret_struct_info, names))
 
 
-def _info(info: StructInfo, names: Names) -> vm.Info:
+def _info(info: r.StructInfo, names: Names) -> vm.Info:
     match info:
-        case TensorStructInfo():
+        case r.TensorStructInfo():
             dims = _dims(info.dims, names)
             device = "" if info.vdevice is None else f"{info.vdevice.target.kind}:{info.vdevice.vdevice_id}"
             return vm.SignatureTensor(info.dtype, dims, info.ndim if dims is None else len(dims), device)
-        case ShapeStructInfo():
+        case r.ShapeStructInfo():
             values = _dims(info.values, names)
             return vm.ShapeInfo(values, info.ndim if values is None else len(values))
-        case PrimStructInfo():
+        case r.PrimStructInfo():
             known = None if info.value is None or info.dtype != "int64" else _dims((info.value,), names)
             return vm.PrimInfo(info.dtype, None if known is None else str(known[0]))
-        case TupleStructInfo():
+        case r.TupleStructInfo():
             return vm.TupleInfo(tuple([_info(item, names) for item in info.fields]))
-        case FuncStructInfo():
+        case r.FuncStructInfo():
             params = None if info.params is None else tuple([_info(item, names) for item in info.params])
             return vm.FuncInfo(params, _info(info.ret, names))
     return vm.ObjectInfo()

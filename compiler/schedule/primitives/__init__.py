@@ -1,8 +1,6 @@
 """The modules of primitives: importing this one registers them all."""
 
-from compiler.schedule.primitives import (
-    block_axes as blockaxes,
-)
+from compiler.schedule.primitives import block_axes as blockaxes
 from compiler.schedule.primitives import (
     blockize,
     cache,
@@ -25,9 +23,7 @@ from compiler.schedule.primitives import (
     tensorize,
     winograd,
 )
-from compiler.schedule.primitives import (
-    loop_kinds as kinds,
-)
+from compiler.schedule.primitives import loop_kinds as kinds
 
 __all__ = [
     "blockaxes", "blockize", "cache", "cache_index", "compute_at", "copy_at", "decompose_padding", "inline", "kinds",

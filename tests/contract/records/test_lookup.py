@@ -11,11 +11,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.records.farm import KEY, OTHER_KEY, SPR, TOOLCHAIN, V3, V4, ZEN3, Farm, failed, measured
 from tuner.records.errors import RecordNotFound
 from tuner.records.lookup.keys import workload_family
-from tuner.records.model import (
-    NewRun,
-    NewRunTask,
-    TrialPurpose,
-)
+from tuner.records.model import NewRun, NewRunTask, TrialPurpose
 
 
 class TestBest:

@@ -14,13 +14,7 @@ from compiler.runtime.core.device import cpu
 from compiler.runtime.core.registry import RegistryError
 from rpc_server.box.server import Server
 from rpc_server.client.connect import box_status, connect, open_session
-from rpc_server.errors import (
-    ConnectError,
-    HandleError,
-    RemoteFileError,
-    SessionClosed,
-    SessionRefused,
-)
+from rpc_server.errors import ConnectError, HandleError, RemoteFileError, SessionClosed, SessionRefused
 from rpc_server.machine.blobs import BlobError
 from rpc_server.machine.fingerprint import local_fingerprint
 from tests.kit.farm.rpc_kernels import kernel, with_features

@@ -8,19 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from compiler.relax import nodes as r
 from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    If,
-    SeqExpr,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    const,
-    info_of,
-)
 from compiler.tir import nodes as n
 from tests.kit.compiler.operator_graph_steps import AFTER, OTHERS
 from tests.kit.compiler.random_graphs import Graph
@@ -54,10 +44,10 @@ class _Maker:
         self._numbers = np.random.default_rng(rng.randrange(1 << 30))
         self._symbolic = rng.random() < 0.5
         self._symbols: dict[tuple[str, int], n.Var] = {}
-        self._params: list[Var] = []
+        self._params: list[r.Var] = []
         self._arrays: list[Any] = []
-        self._shared: dict[Any, list[Var]] = {}
-        self._values: list[Var] = []
+        self._shared: dict[Any, list[r.Var]] = {}
+        self._values: list[r.Var] = []
         self._named = 0
 
     def made(self, names: list[str]) -> Graph:
@@ -78,31 +68,31 @@ class _Maker:
                 self._values += [var for var in done if _is_float(var)]
                 if self._values and rng.random() < 0.5:
                     self._values.append(bb.emit(self._condition()))
-            bb.emit_func_output(Tuple((*outs, *self._values[-1:])), self._params)
+            bb.emit_func_output(r.Tuple((*outs, *self._values[-1:])), self._params)
         return Graph(bb.get(), self._arrays)
 
     # ---------------------------------------------------------------------------------- values
 
     def _step(self, name: str) -> None:
         if name in OTHERS:
-            made: Var = self.builder.emit(OTHERS[name](self))
+            made: r.Var = self.builder.emit(OTHERS[name](self))
         else:
             case = self.rng.choice(self._cases[name])
             sizes = case.sizes[0]
             dtype = self.rng.choice(list(case.dtypes))
             args = [self._argument(case, place, dtype, sizes) for place in range(len(case.shapes))]
             made = self.builder.emit(case.build(*args))
-        info = info_of(made)
-        if isinstance(info, TupleStructInfo):
-            parts = [self.builder.emit(TupleGetItem(made, place)) for place in range(len(info.fields))]
+        info = r.info_of(made)
+        if isinstance(info, r.TupleStructInfo):
+            parts = [self.builder.emit(r.TupleGetItem(made, place)) for place in range(len(info.fields))]
             if self.rng.random() < 0.5:  # packed once more
-                again = self.builder.emit(Tuple(tuple(parts)))
-                parts = [self.builder.emit(TupleGetItem(again, place)) for place in range(len(parts))]
+                again = self.builder.emit(r.Tuple(tuple(parts)))
+                parts = [self.builder.emit(r.TupleGetItem(again, place)) for place in range(len(parts))]
             self._values += parts
         else:
             self._values.append(made)
 
-    def _argument(self, case: Case, place: int, dtype: str, sizes: dict[str, int]) -> Var:
+    def _argument(self, case: Case, place: int, dtype: str, sizes: dict[str, int]) -> r.Var:
         """Return an argument for a case: a value of the graph if any will do, or a parameter, often a shared one."""
         kind = case.dtype(place, dtype)
         dims = dims_of(case.shapes[place], {name: self._size(name, size) for name, size in sizes.items()})
@@ -121,8 +111,8 @@ class _Maker:
         known.append(self._param(dims, kind, array))
         return known[-1]
 
-    def _param(self, dims: Sequence[Any], dtype: str, array: Any) -> Var:
-        made = Var(f"p{len(self._params)}", TensorStructInfo(tuple(dims), dtype))  # type: ignore[arg-type]
+    def _param(self, dims: Sequence[Any], dtype: str, array: Any) -> r.Var:
+        made = r.Var(f"p{len(self._params)}", r.TensorStructInfo(tuple(dims), dtype))  # type: ignore[arg-type]
         self._params.append(made)
         self._arrays.append(array)
         return made
@@ -135,7 +125,7 @@ class _Maker:
             self._param((made,), "float32", data(size, rng=self._numbers))
         return self._symbols[name, size]
 
-    def _from_graph(self, dims: Sequence[Any]) -> Var | None:
+    def _from_graph(self, dims: Sequence[Any]) -> r.Var | None:
         """A value of the graph as a tensor of `dims`, its elements between -1 and 1."""
         bb, rng = self.builder, self.rng
         near = [value for value in self._values[-_KEPT:] if _is_float(value)]
@@ -150,20 +140,20 @@ class _Maker:
         if static and count and rng.random() < 0.7:
             places = self._numbers.integers(0, 1 << 20, count).astype("int64")
             flat = bb.emit(op.reshape(value, (-1,)))
-            held = info_of(flat)
-            assert isinstance(held, TensorStructInfo)
+            held = r.info_of(flat)
+            assert isinstance(held, r.TensorStructInfo)
             assert held.dims is not None
             if isinstance(held.dims[0], n.IntImm) and held.dims[0].value:
-                picked = bb.emit(op.take(flat, const(places % held.dims[0].value), axis=0))
+                picked = bb.emit(op.take(flat, r.const(places % held.dims[0].value), axis=0))
                 return bb.emit(op.reshape(picked, tuple(dims)))
         return bb.emit(op.broadcast_to(bb.emit(op.mean(value)), tuple(dims)))
 
-    def any_float(self) -> Var:
+    def any_float(self) -> r.Var:
         """Some value or parameter of numbers."""
         near = [value for value in self._values[-_KEPT:] if _is_float(value)]
         return self.rng.choice(near) if near else self._param((3, 4), "float32", data(3, 4, rng=self._numbers))
 
-    def parameter(self, *shape: int) -> Var:
+    def parameter(self, *shape: int) -> r.Var:
         """A parameter of numbers, which others may read as well."""
         known = self._shared.setdefault(("own", shape), [])
         if not known or self.rng.random() < 0.3:
@@ -175,31 +165,31 @@ class _Maker:
         self._named += 1
         return n.Var(f"k{self._named}", "int64")
 
-    def _condition(self) -> If:
+    def _condition(self) -> r.If:
         value = self.rng.choice(self._values)
         holds = self._param((), "bool", np.array(self.rng.random() < 0.5))
-        return If(holds, SeqExpr((), op.add(value, value)), SeqExpr((), op.tanh(op.negative(value))))
+        return r.If(holds, r.SeqExpr((), op.add(value, value)), r.SeqExpr((), op.tanh(op.negative(value))))
 
-    def _sinks(self) -> list[Var]:
+    def _sinks(self) -> list[r.Var]:
         """The values of the block that nothing of it reads."""
         bindings = self.builder._blocks[-1].bindings
         read = {arg for binding in bindings for arg in _read(binding.value)}
-        return [b.var for b in bindings if b.var not in read and not isinstance(info_of(b.var), TupleStructInfo)]
+        return [b.var for b in bindings if b.var not in read and not isinstance(r.info_of(b.var), r.TupleStructInfo)]
 
 
 def _read(value: Any) -> list[Any]:
-    if isinstance(value, TupleGetItem):
+    if isinstance(value, r.TupleGetItem):
         return [value.tuple_value]
-    parts = value.fields if isinstance(value, Tuple) else getattr(value, "args", ())
-    return [item for part in parts for item in (part.fields if isinstance(part, Tuple) else (part,))]
+    parts = value.fields if isinstance(value, r.Tuple) else getattr(value, "args", ())
+    return [item for part in parts for item in (part.fields if isinstance(part, r.Tuple) else (part,))]
 
 
-def _dims(value: Var) -> tuple[str, ...]:
-    info = info_of(value)
-    assert isinstance(info, TensorStructInfo)
+def _dims(value: r.Var) -> tuple[str, ...]:
+    info = r.info_of(value)
+    assert isinstance(info, r.TensorStructInfo)
     return tuple(map(str, info.dims or ()))
 
 
-def _is_float(value: Var) -> bool:
-    info = info_of(value)
-    return isinstance(info, TensorStructInfo) and info.dtype == "float32" and info.dims is not None
+def _is_float(value: r.Var) -> bool:
+    info = r.info_of(value)
+    return isinstance(info, r.TensorStructInfo) and info.dtype == "float32" and info.dims is not None

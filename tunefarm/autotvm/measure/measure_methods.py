@@ -5,12 +5,7 @@ from rpc_server.wire.keys import KeyRing
 from tunefarm import settings
 from tunefarm.tracker_runner import WithOwnKeys
 from tuner.faces.autotvm import measure_methods as _methods
-from tuner.faces.autotvm.measure_methods import (
-    LocalBuilder,
-    LocalRunner,
-    create_measure_batch,
-    measure_option,
-)
+from tuner.faces.autotvm.measure_methods import LocalBuilder, LocalRunner, create_measure_batch, measure_option
 from tuner.faces.autotvm.module_loading import BuiltConfig as BuildResult
 from tuner.faces.autotvm.module_loading import DefaultModuleLoader, ModuleLoader, default_module_loader, run_through_rpc
 from tuner.faces.autotvm.module_loading import request_remote as _request_remote

@@ -27,12 +27,7 @@ from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.facts import to_columns
 from tuner.records.lookup.best import interval
-from tuner.records.model_store.facts import (
-    ModelTimeFacts,
-    NewModelTask,
-    NewModelTime,
-    NewModelVersion,
-)
+from tuner.records.model_store.facts import ModelTimeFacts, NewModelTask, NewModelTime, NewModelVersion
 from tuner.records.model_store.reading import no_version
 from tuner.records.runs import catalog
 

@@ -20,10 +20,7 @@ from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import TensorValue
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
-from compiler.relax.nodes import (
-    Call,
-    If,
-)
+from compiler.relax.nodes import Call, If
 from compiler.relax.nodes.binding import as_seq
 
 

@@ -15,13 +15,7 @@ from compiler.frontend.onnx.model_source import graphs_in
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorValue, Value, tidy
 from compiler.ir.base import GlobalVar, RelaxExpr
-from compiler.relax.nodes import (
-    ShapeExpr,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    Var,
-)
+from compiler.relax.nodes import ShapeExpr, ShapeStructInfo, StructInfo, TensorStructInfo, Var
 from compiler.relax.nodes.dims import variables
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr

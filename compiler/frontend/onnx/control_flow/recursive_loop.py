@@ -20,19 +20,8 @@ from compiler.frontend.onnx.importer import Importer, ImportScope, wants_of
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.values import TensorValue, Value
 from compiler.ir.base import GlobalVar, RelaxExpr
+from compiler.relax import nodes as r
 from compiler.relax import op
-from compiler.relax.nodes import (
-    Call,
-    FuncStructInfo,
-    If,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleStructInfo,
-    info_of,
-    set_struct_info,
-)
 from compiler.relax.nodes.binding import as_seq
 from compiler.relax.nodes.dims import variables
 from compiler.tir import nodes as n
@@ -49,15 +38,15 @@ def recursive_loop(importer: Importer, node: Node, scope: ImportScope, shape: Lo
     scanned = [g.expr(x) for x in inputs]
     held.tensors += [TensorValue(x.dtype, x.elem, expr) for x, expr in zip(inputs, scanned)]
     maker = FunctionBuilder(importer, scope, held)
-    infos: list[StructInfo] = list(fixed)
-    scalar, flag = TensorStructInfo((), "int64"), TensorStructInfo((), "bool")  # type: ignore[arg-type]
+    infos: list[r.StructInfo] = list(fixed)
+    scalar, flag = r.TensorStructInfo((), "int64"), r.TensorStructInfo((), "bool")  # type: ignore[arg-type]
     for _ in range(2):  # states whose shape changes are of any shape
         outputs: list[TensorValue] = []
         taken = [scalar, scalar, flag, *infos]
         body = maker.build(g.bb.get_unique_name("body"), taken, _body(importer, node, shape, outputs))
-        results = info_of(body)
-        assert isinstance(results, FuncStructInfo)
-        assert isinstance(results.ret, TupleStructInfo)
+        results = r.info_of(body)
+        assert isinstance(results, r.FuncStructInfo)
+        assert isinstance(results.ret, r.TupleStructInfo)
         fields = results.ret.fields
         changed = [not _same(field, info) for field, info in zip(fields[1 : 1 + len(states)], infos)]
         if not any(changed):
@@ -68,10 +57,10 @@ def recursive_loop(importer: Importer, node: Node, scope: ImportScope, shape: Lo
     return _driven(node, shape, maker, body, states, infos, pieces, piece_infos)
 
 
-def _same(made: StructInfo, info: StructInfo) -> bool:
+def _same(made: r.StructInfo, info: r.StructInfo) -> bool:
     """Whether a state keeps its shape.
     The body's dimensions have names of their own, so sizes are compared."""
-    if not isinstance(made, TensorStructInfo) or not isinstance(info, TensorStructInfo) or info.dims is None:
+    if not isinstance(made, r.TensorStructInfo) or not isinstance(info, r.TensorStructInfo) or info.dims is None:
         return True
     if made.dims is None:
         return False
@@ -107,31 +96,31 @@ def _body(
         else:
             on = going
         outputs[:] = results
-        return Tuple((on, *[g.expr(value) for value in results]))
+        return r.Tuple((on, *[g.expr(value) for value in results]))
 
     return build
 
 
 def _driven(
     node: Node, shape: LoopShape, maker: FunctionBuilder, body: GlobalVar, states: Sequence[TensorValue],
-    infos: Sequence[StructInfo], pieces: Sequence[TensorValue], piece_infos: Sequence[StructInfo],
+    infos: Sequence[r.StructInfo], pieces: Sequence[TensorValue], piece_infos: Sequence[r.StructInfo],
 ) -> Any:  # fmt: skip
     """The functions around the body, and the call of the first."""
     g = maker.g
-    scalar, flag = TensorStructInfo((), "int64"), TensorStructInfo((), "bool")  # type: ignore[arg-type]
-    stacks = [TensorStructInfo(dtype=piece.dtype, ndim=_rank(info) + 1) for piece, info in zip(pieces, piece_infos)]
+    scalar, flag = r.TensorStructInfo((), "int64"), r.TensorStructInfo((), "bool")  # type: ignore[arg-type]
+    stacks = [r.TensorStructInfo(dtype=piece.dtype, ndim=_rank(info) + 1) for piece, info in zip(pieces, piece_infos)]
     own = [scalar, scalar, flag, *infos, *stacks]
     loose = [_loose(info) for info in (*infos, *stacks)]
     ask = GlobalVar(g.bb.get_unique_name("loop"))
-    symbols = ShapeStructInfo(ndim=len(maker.held.symbols))
+    symbols = r.ShapeStructInfo(ndim=len(maker.held.symbols))
     around = [symbols, *[_loose(g.info(tensor)) for tensor in maker.held.tensors]]
-    set_struct_info(ask, FuncStructInfo((*around, *map(_loose, own)), TupleStructInfo(tuple(loose))))
+    r.set_struct_info(ask, r.FuncStructInfo((*around, *map(_loose, own)), r.TupleStructInfo(tuple(loose))))
 
     def step(inside: Inside) -> RelaxExpr:
         number, count, going, *rest = inside.own
         current, so_far = rest[: len(states)], rest[len(states) :]
         outer = [inside.shape, *inside.captured]
-        made = g.emit_control(Call(body, (*outer, number, count, going, *current)))
+        made = g.emit_control(r.Call(body, (*outer, number, count, going, *current)))
         on, *values = g.items(made)
         more = []
         for stack, piece in zip(so_far, values[len(states) :]):
@@ -140,7 +129,7 @@ def _driven(
             held = g.cast_shape(stack, [g.new_symbols(1)[0], *dims[1:]], g.info(grown).dtype)
             more.append(g.emit(op.concat([held, grown], 0)))
         following = g.emit(op.add(number, g.full(1, "int64")))
-        return g.emit_control(Call(ask, (*outer, following, count, on, *values[: len(states)], *more)))
+        return g.emit_control(r.Call(ask, (*outer, following, count, on, *values[: len(states)], *more)))
 
     take = maker.build(g.bb.get_unique_name("step"), own, step)
 
@@ -148,9 +137,9 @@ def _driven(
         number, count, going, *rest = inside.own
         on = g.emit(op.logical_and(g.emit(op.less(number, count)), going))
         outer = [inside.shape, *inside.captured]
-        call = Call(take, (*outer, *inside.own))
-        ended = g.emit(Tuple(tuple(rest)))
-        return g.emit_control(If(on, as_seq(call), as_seq(ended)))
+        call = r.Call(take, (*outer, *inside.own))
+        ended = g.emit(r.Tuple(tuple(rest)))
+        return g.emit_control(r.If(on, as_seq(call), as_seq(ended)))
 
     made = maker.build(ask.name_hint, own, question)
     count = g.expr(shape.count) if shape.count is not None else g.full((1 << 63) - 1, "int64")
@@ -159,7 +148,7 @@ def _driven(
     going = g.emit(op.reshape(going, ())) if g.rank(going) else going
     empty = [_empty(g, piece, info) for piece, info in zip(pieces, piece_infos)]
     arguments = maker.arguments([g.full(0, "int64"), count, going, *[g.expr(value) for value in states], *empty])
-    whole = g.emit_control(Call(made, tuple(arguments)))
+    whole = g.emit_control(r.Call(made, tuple(arguments)))
     results = function_results(g, whole, [*states, *pieces], wants_of(node.inputs))
     found: list[Value | None] = results[: len(states)]
     for value, (axis, back) in zip(results[len(states) :], shape.outputs):
@@ -176,21 +165,21 @@ def _driven(
     return found
 
 
-def _rank(info: StructInfo) -> int:
-    assert isinstance(info, TensorStructInfo)
+def _rank(info: r.StructInfo) -> int:
+    assert isinstance(info, r.TensorStructInfo)
     return info.ndim
 
 
-def _loose(info: StructInfo) -> Any:
+def _loose(info: r.StructInfo) -> Any:
     """StructInfo without dimensions that have names."""
-    if isinstance(info, TensorStructInfo) and info.dims is not None and any(variables(size) for size in info.dims):
-        return TensorStructInfo(dtype=info.dtype, ndim=info.ndim)
+    if isinstance(info, r.TensorStructInfo) and info.dims is not None and any(variables(size) for size in info.dims):
+        return r.TensorStructInfo(dtype=info.dtype, ndim=info.ndim)
     return info
 
 
-def _empty(g: GraphBuilder, piece: TensorValue, info: StructInfo) -> RelaxExpr:
+def _empty(g: GraphBuilder, piece: TensorValue, info: r.StructInfo) -> RelaxExpr:
     """A stack of nothing yet."""
-    assert isinstance(info, TensorStructInfo)
+    assert isinstance(info, r.TensorStructInfo)
     dims = info.dims
     sizes = [1 if dims is None or variables(size) else size for size in (dims or [n.IntImm("int64", 1)] * info.ndim)]
     return g.emit(op.zeros(g.shape_expr([0, *sizes]), dtype_of(piece.elem)))

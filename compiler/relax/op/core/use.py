@@ -9,16 +9,7 @@ from compiler.arith.analyzer import Analyzer
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.ir.base import RelaxExpr
-from compiler.relax.nodes import (
-    Call,
-    ObjectStructInfo,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    info_of,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.dims import proven_different, proven_equal, shape_text, simplified, text
 from compiler.relax.op.core.params import Param
 from compiler.te.where import at
@@ -29,7 +20,7 @@ class Use:
     """A call whose arguments' StructInfo is known.
     Its methods check what they return; errors name operator and argument."""
 
-    def __init__(self, call: Call, name: str, params: Sequence[Param], analyzer: Analyzer, context: Any) -> None:
+    def __init__(self, call: r.Call, name: str, params: Sequence[Param], analyzer: Analyzer, context: Any) -> None:
         """`context`: the `BlockBuilder` that asks, or None."""
         self.call = call
         self.name = name
@@ -69,54 +60,54 @@ class Use:
         """The arguments from `name` on."""
         return self.call.args[self._position(name) :]
 
-    def info(self, name: str) -> StructInfo:
+    def info(self, name: str) -> r.StructInfo:
         """Return what is known of the argument `name`."""
-        found = info_of(self.arg(name))
+        found = r.info_of(self.arg(name))
         if found is None:
             self.fail(f"nothing is known of the argument {name}")
         return found
 
-    def tensor(self, name: str, ndim: int | None = None) -> TensorStructInfo:
+    def tensor(self, name: str, ndim: int | None = None) -> r.TensorStructInfo:
         """The argument `name`, which must be a tensor (of `ndim` dimensions, where they are known)."""
         found = self.info(name)
-        if not isinstance(found, TensorStructInfo):
+        if not isinstance(found, r.TensorStructInfo):
             self.fail(f"{name} must be a tensor, got {found}")
         if ndim is not None and found.ndim not in (-1, ndim):
             self.fail(f"{name} must have {ndim} dimensions, got {found.ndim}: {shown(found)}")
         return found
 
-    def tensors(self, name: str) -> tuple[TensorStructInfo, ...]:
+    def tensors(self, name: str) -> tuple[r.TensorStructInfo, ...]:
         """The argument `name`, which must be a tuple of tensors."""
         found = self.info(name)
-        if not isinstance(found, TupleStructInfo):
+        if not isinstance(found, r.TupleStructInfo):
             self.fail(f"{name} must be a tuple of tensors, got {found}")
         for index, item in enumerate(found.fields):
-            if not isinstance(item, TensorStructInfo):
+            if not isinstance(item, r.TensorStructInfo):
                 self.fail(f"{name} must be a tuple of tensors, but number {index} is {item}")
         return found.fields  # type: ignore[return-value]
 
-    def shape(self, name: str) -> ShapeStructInfo:
+    def shape(self, name: str) -> r.ShapeStructInfo:
         """The argument `name`, which must be a shape."""
         found = self.info(name)
-        if not isinstance(found, ShapeStructInfo):
+        if not isinstance(found, r.ShapeStructInfo):
             self.fail(f"{name} must be a shape, got {found}")
         return found
 
-    def scalar(self, name: str) -> PrimStructInfo:
+    def scalar(self, name: str) -> r.PrimStructInfo:
         """The argument `name`, which must be a scalar."""
         found = self.info(name)
-        if not isinstance(found, PrimStructInfo):
+        if not isinstance(found, r.PrimStructInfo):
             self.fail(f"{name} must be a scalar, got {found}")
         return found
 
     def scalars(self, name: str) -> tuple[PrimExpr, ...] | None:
         """The values of the argument `name`, which must be a tuple of scalars; None where they are not known."""
         found = self.info(name)
-        if not isinstance(found, TupleStructInfo):
+        if not isinstance(found, r.TupleStructInfo):
             self.fail(f"{name} must be a tuple of scalars, got {found}")
         values: list[PrimExpr] = []
         for index, item in enumerate(found.fields):
-            if not isinstance(item, PrimStructInfo):
+            if not isinstance(item, r.PrimStructInfo):
                 self.fail(f"{name} must be a tuple of scalars, but number {index} is {item}")
             if item.value is None:
                 return None
@@ -206,10 +197,10 @@ class Use:
         raise IRError(f"{self.name}: {message}{at(self.call.span)}", hint=hint)
 
 
-def shown(info: StructInfo) -> str:
+def shown(info: r.StructInfo) -> str:
     """StructInfo in few words: "(n, 4) of float32"."""
-    if not isinstance(info, TensorStructInfo):
-        return "unknown" if isinstance(info, ObjectStructInfo) else repr(info)
+    if not isinstance(info, r.TensorStructInfo):
+        return "unknown" if isinstance(info, r.ObjectStructInfo) else repr(info)
     if info.dims is not None:
         shape = shape_text(info.dims)
     else:

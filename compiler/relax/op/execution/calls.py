@@ -5,20 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.ir.base import GlobalVar, Op
-from compiler.relax.nodes import (
-    Call,
-    Expr,
-    ExternFunc,
-    FuncStructInfo,
-    ObjectStructInfo,
-    PrimStructInfo,
-    PrimValue,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    describe,
-    info_of,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.symbols import signature_symbols
 from compiler.relax.nodes.unify import Values, unify
 from compiler.relax.op.core.params import (
@@ -53,24 +40,24 @@ _CALL: dict[str, Any] = {
 # ---------------------------------------------------------------------------------- call_tir
 
 
-def _result(use: Use) -> StructInfo:
+def _result(use: Use) -> r.StructInfo:
     if len(use.call.sinfo_args) != 1:
         use.fail(f"one out_sinfo is wanted, got {len(use.call.sinfo_args)}")
     return use.call.sinfo_args[0]
 
 
-def _outputs(use: Use, result: StructInfo) -> tuple[TensorStructInfo, ...]:
-    found = result.fields if isinstance(result, TupleStructInfo) else (result,)
+def _outputs(use: Use, result: r.StructInfo) -> tuple[r.TensorStructInfo, ...]:
+    found = result.fields if isinstance(result, r.TupleStructInfo) else (result,)
     for item in found:
-        if not isinstance(item, TensorStructInfo) or item.shape is None:
+        if not isinstance(item, r.TensorStructInfo) or item.shape is None:
             use.fail(f"out_sinfo must be tensors of known shape, got {item}")
     return found  # type: ignore[return-value]
 
 
-def _call_tir_info(use: Use) -> StructInfo:
+def _call_tir_info(use: Use) -> r.StructInfo:
     gvar, result = use.arg("gvar"), _result(use)
     if not isinstance(gvar, GlobalVar):
-        use.fail(f"gvar must be the name of a function in the module, got {describe(gvar)}")
+        use.fail(f"gvar must be the name of a function in the module, got {r.describe(gvar)}")
     outputs = _outputs(use, result)
     inputs = _inputs(use)
     if "inplace_indices" in use.call.attrs:
@@ -81,15 +68,15 @@ def _call_tir_info(use: Use) -> StructInfo:
     return result
 
 
-def _inputs(use: Use) -> tuple[StructInfo, ...]:
+def _inputs(use: Use) -> tuple[r.StructInfo, ...]:
     found = use.info("args")
-    assert isinstance(found, TupleStructInfo)
+    assert isinstance(found, r.TupleStructInfo)
     return found.fields
 
 
 def _new_outputs(
-    use: Use, inputs: tuple[StructInfo, ...], outputs: tuple[TensorStructInfo, ...]
-) -> tuple[TensorStructInfo, ...]:
+    use: Use, inputs: tuple[r.StructInfo, ...], outputs: tuple[r.TensorStructInfo, ...]
+) -> tuple[r.TensorStructInfo, ...]:
     """The outputs that are no inputs, of a call that computes in place."""
     indices = use.call.attrs["inplace_indices"]
     if len(indices) != len(outputs):
@@ -106,22 +93,22 @@ def _new_outputs(
     return tuple(output for index, output in zip(indices, outputs) if index == -1)
 
 
-def _callee(use: Use, gvar: GlobalVar) -> FuncStructInfo | None:
-    known = info_of(gvar) if use.context is None else use.context.info_of_function(gvar)
-    return known if isinstance(known, FuncStructInfo) else None
+def _callee(use: Use, gvar: GlobalVar) -> r.FuncStructInfo | None:
+    known = r.info_of(gvar) if use.context is None else use.context.info_of_function(gvar)
+    return known if isinstance(known, r.FuncStructInfo) else None
 
 
 def _check_kernel(
     use: Use,
     gvar: GlobalVar,
-    callee: FuncStructInfo,
-    inputs: tuple[StructInfo, ...],
-    outputs: tuple[TensorStructInfo, ...],
+    callee: r.FuncStructInfo,
+    inputs: tuple[r.StructInfo, ...],
+    outputs: tuple[r.TensorStructInfo, ...],
 ) -> None:
     """Fail where arguments and outputs are certain not to fit the kernel."""
     params = callee.params or ()
     scalars = use.shape("tir_vars").values or () if use.has("tir_vars") else ()
-    given = [*inputs, *outputs, *(PrimStructInfo("int64", value) for value in scalars)]
+    given = [*inputs, *outputs, *(r.PrimStructInfo("int64", value) for value in scalars)]
     if len(given) != len(params):
         use.fail(
             f"the function {gvar.name_hint} takes {len(params)} arguments, got {len(inputs)} inputs, "
@@ -144,7 +131,7 @@ def _inplace_list(attrs: dict[str, Any]) -> dict[str, Any]:
 @operator("relax.call_tir", infer=_call_tir_info, **_CALL)
 def call_tir(
     gvar: FuncArg, args: TupleArg, out_sinfo: ResultInfo, tir_vars: OptionalShape = None
-) -> Expr:
+) -> r.Expr:
     """Call a TensorIR function of the module, which writes its results into arrays that the call makes.
 
     `args` come first, then the results (`out_sinfo`), then `tir_vars`, the scalars it takes.
@@ -154,7 +141,7 @@ def call_tir(
 @operator("relax.call_tir_inplace", infer=_call_tir_info, canonical=_inplace_list, **_CALL)
 def call_tir_inplace(
     gvar: FuncArg, args: TupleArg, inplace_indices: Ints, out_sinfo: ResultInfo, tir_vars: OptionalShape = None
-) -> Expr:
+) -> r.Expr:
     """Call a TensorIR function that writes results into its arguments.
 
     Result i lies in argument inplace_indices[i], or is new where that is -1. The call counts as pure, so nothing else
@@ -162,9 +149,9 @@ def call_tir_inplace(
     """
 
 
-def without_gradient(builder: Any, call: Call) -> Call:
+def without_gradient(builder: Any, call: r.Call) -> r.Call:
     """The `call_tir` that a `call_tir_with_grad` is."""
-    return Call(Op.get("relax.call_tir"), call.args, None, call.sinfo_args, call.span)
+    return r.Call(Op.get("relax.call_tir"), call.args, None, call.sinfo_args, call.span)
 
 
 @operator(
@@ -186,39 +173,39 @@ def call_tir_with_grad(
     te_grad_name: str,
     te_grad_kwargs: Any = None,
     tir_vars: OptionalShape = None,
-) -> Expr:
+) -> r.Expr:
     """Call a TensorIR function whose gradient is the registered te function `te_grad_name`."""
 
 
 # --------------------------------------------------------------------- functions of the runtime
 
 
-def _packed_info(use: Use) -> StructInfo:
+def _packed_info(use: Use) -> r.StructInfo:
     """Return what the call says, else what the function says it returns."""
     infos = use.call.sinfo_args
     if infos:
-        return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
-    callee = info_of(use.arg("func"))
-    return callee.ret if isinstance(callee, FuncStructInfo) else ObjectStructInfo()
+        return infos[0] if len(infos) == 1 else r.TupleStructInfo(infos)
+    callee = r.info_of(use.arg("func"))
+    return callee.ret if isinstance(callee, r.FuncStructInfo) else r.ObjectStructInfo()
 
 
-def _dps_info(use: Use) -> StructInfo:
+def _dps_info(use: Use) -> r.StructInfo:
     result = _result(use)
     _outputs(use, result)
-    if not isinstance(use.arg("func"), ExternFunc | GlobalVar):
-        use.fail(f"func must be a function of the runtime, got {describe(use.arg('func'))}")
+    if not isinstance(use.arg("func"), r.ExternFunc | GlobalVar):
+        use.fail(f"func must be a function of the runtime, got {r.describe(use.arg('func'))}")
     return result
 
 
 @operator("relax.call_pure_packed", infer=_packed_info, **_CALL)
-def call_pure_packed(func: FuncArg, *args: ExprArg, sinfo_args: ResultInfos) -> Expr:
+def call_pure_packed(func: FuncArg, *args: ExprArg, sinfo_args: ResultInfos) -> r.Expr:
     """Call a function of the runtime that is known to have no side effect."""
 
 
 @operator("relax.call_inplace_packed", infer=_packed_info, canonical=_inplace_list, **_CALL)
 def call_inplace_packed(
     func: FuncArg, *args: ExprArg, inplace_indices: Ints, sinfo_args: ResultInfos
-) -> Expr:
+) -> r.Expr:
     """Call a function of the runtime that changes its arguments `inplace_indices` and returns them.
 
     The call counts as pure, so nothing else may read the changed arguments.
@@ -226,14 +213,14 @@ def call_inplace_packed(
 
 
 @operator("relax.call_dps_packed", infer=_dps_info, **_CALL)
-def call_dps_packed(func: FuncArg, args: TupleArg, out_sinfo: ResultInfo) -> Expr:
+def call_dps_packed(func: FuncArg, args: TupleArg, out_sinfo: ResultInfo) -> r.Expr:
     """Call a function of the runtime that writes its results into arrays that the call makes."""
 
 
 @operator("relax.call_builtin_with_ctx", infer=_packed_info, pure=False, **_CALL)
 def call_builtin_with_ctx(
     func: FuncArg, args: TupleArg, *, sinfo_args: OptionalResults = None
-) -> Expr:
+) -> r.Expr:
     """Call a function of the runtime that also takes the machine it runs in."""
 
 
@@ -242,7 +229,7 @@ def call_builtin_with_ctx(
 
 @operator(
     "relax.print",
-    infer=lambda use: TupleStructInfo(()),
+    infer=lambda use: r.TupleStructInfo(()),
     te=_ON_HOST,
     host=built_in,
     pattern=OpPatternKind.OPAQUE,
@@ -251,16 +238,17 @@ def call_builtin_with_ctx(
     gradient=refused("it gives no value"),
     pure=False,
 )
-def print(*values: ExprArg, format: str = "") -> Expr:
+def print(*values: ExprArg, format: str = "") -> r.Expr:
     """Print values when the program runs, as `format` (with {} for each) says."""
 
 
-def _assert_info(use: Use) -> StructInfo:
+def _assert_info(use: Use) -> r.StructInfo:
     condition = use.info("condition")
-    fits = isinstance(condition, PrimStructInfo) or (isinstance(condition, TensorStructInfo) and condition.ndim <= 0)
+    is_scalar_tensor = isinstance(condition, r.TensorStructInfo) and condition.ndim <= 0
+    fits = is_scalar_tensor or isinstance(condition, r.PrimStructInfo)
     if not fits or condition.dtype not in ("bool", ""):  # type: ignore[attr-defined]
         use.fail(f"condition must be a bool without dimensions, got {condition}")
-    return TupleStructInfo(())
+    return r.TupleStructInfo(())
 
 
 @operator(
@@ -274,15 +262,15 @@ def _assert_info(use: Use) -> StructInfo:
     gradient=refused("it gives no value"),
     pure=False,
 )
-def _assert_call(condition: TensorArg, *format_args: ExprArg, format: str = "") -> Expr:
+def _assert_call(condition: TensorArg, *format_args: ExprArg, format: str = "") -> r.Expr:
     """Stop the program, with `format` as the message, unless `condition` holds when it runs."""
 
 
-def assert_op(condition: Any, format_args: Any = None, format: str = "") -> Call:
+def assert_op(condition: Any, format_args: Any = None, format: str = "") -> r.Call:
     """Stop the program unless `condition` holds when it runs.
 
     The message is `format` (with {} for each), which shows `format_args`: an expression or a list of them.
     """
     given = [] if format_args is None else list(format_args) if isinstance(format_args, list | tuple) else [format_args]
-    checked = PrimValue(IntImm("bool", int(condition))) if isinstance(condition, bool) else condition
+    checked = r.PrimValue(IntImm("bool", int(condition))) if isinstance(condition, bool) else condition
     return _assert_call(checked, *given, format=format)

@@ -10,18 +10,7 @@ import numpy.typing as npt
 
 from compiler.errors import ArgumentError
 from compiler.ir.base import RelaxExpr
-from compiler.relax.nodes import (
-    Call,
-    DataTypeImm,
-    Expr,
-    ObjectStructInfo,
-    PrimValue,
-    ShapeExpr,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleStructInfo,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.backward import Backward, Gradients
 from compiler.relax.op.core.layout import follows_first
@@ -47,21 +36,21 @@ _MEMORY: dict[str, Any] = {
 """The parts that all operators of memory share."""
 
 
-def _tensor_info(use: Use) -> StructInfo:
+def _tensor_info(use: Use) -> r.StructInfo:
     shape, dtype = use.shape("shape"), use.arg("dtype")
-    if not isinstance(dtype, DataTypeImm):
+    if not isinstance(dtype, r.DataTypeImm):
         use.fail("dtype must be the name of an element type")
     if shape.values is None:
-        return TensorStructInfo(use.arg("shape"), dtype.value)  # type: ignore[arg-type]
+        return r.TensorStructInfo(use.arg("shape"), dtype.value)  # type: ignore[arg-type]
     return tensor(shape.values, dtype.value)
 
 
-def _object(use: Use) -> StructInfo:
-    return ObjectStructInfo()
+def _object(use: Use) -> r.StructInfo:
+    return r.ObjectStructInfo()
 
 
-def _nothing(use: Use) -> StructInfo:
-    return TupleStructInfo(())
+def _nothing(use: Use) -> r.StructInfo:
+    return r.TupleStructInfo(())
 
 
 def _new(shape: tuple[int, ...], dtype: str, device: int, scope: str) -> Array:
@@ -85,34 +74,34 @@ def builtin_alloc_tensor(
     dtype: DtypeArg,
     runtime_device_index: ScalarArg,
     storage_scope: ExprArg = "global",  # type: ignore[assignment]
-) -> Expr:
+) -> r.Expr:
     """Make an array whose memory is planned later."""
 
 
 @operator("relax.memory.alloc_storage", infer=_object, host=_storage, **_MEMORY)
 def memory_alloc_storage(
     size: ShapeArg, virtual_device_index: ScalarArg, storage_scope: ExprArg, dtype: DtypeArg
-) -> Expr:
+) -> r.Expr:
     """Make memory for `size` elements of `dtype`, in which arrays are laid."""
 
 
 @operator("relax.memory.alloc_tensor", infer=_tensor_info, host=_part, **_MEMORY)
-def memory_alloc_tensor(storage: ExprArg, offset: ScalarArg, shape: ShapeArg, dtype: DtypeArg) -> Expr:
+def memory_alloc_tensor(storage: ExprArg, offset: ScalarArg, shape: ShapeArg, dtype: DtypeArg) -> r.Expr:
     """Lay an array into memory, from byte `offset` on."""
 
 
 @operator("relax.memory.kill_storage", infer=_nothing, host=lambda storage: (), **_MEMORY)
-def memory_kill_storage(storage: ExprArg) -> Expr:
+def memory_kill_storage(storage: ExprArg) -> r.Expr:
     """Say that memory is used no more."""
 
 
 @operator("relax.memory.kill_tensor", infer=_nothing, host=lambda tensor: (), **_MEMORY)
-def memory_kill_tensor(tensor: ExprArg) -> Expr:
+def memory_kill_tensor(tensor: ExprArg) -> r.Expr:
     """Say that an array is used no more."""
 
 
 @operator("relax.vm.kill_object", infer=_nothing, host=lambda obj: (), **_MEMORY)
-def vm_kill_object(obj: ExprArg) -> Expr:
+def vm_kill_object(obj: ExprArg) -> r.Expr:
     """Have the machine forget a value."""
 
 
@@ -122,27 +111,27 @@ def _pass_on(use: Backward) -> Gradients:
     return (use.grad,)
 
 
-def _view_info(use: Use) -> StructInfo:
+def _view_info(use: Use) -> r.StructInfo:
     data, shape, dtype = use.tensor("data"), use.arg("shape"), use.arg("dtype")
-    kept_shape, kept_dtype = isinstance(shape, Tuple), isinstance(dtype, Tuple)
-    element = data.dtype if kept_dtype else dtype.value if isinstance(dtype, DataTypeImm) else ""
+    kept_shape, kept_dtype = isinstance(shape, r.Tuple), isinstance(dtype, r.Tuple)
+    element = data.dtype if kept_dtype else dtype.value if isinstance(dtype, r.DataTypeImm) else ""
     if kept_shape:
-        made = TensorStructInfo(data.shape, element, data.vdevice) if data.shape is not None else tensor(
+        made = r.TensorStructInfo(data.shape, element, data.vdevice) if data.shape is not None else tensor(
             None, element, data.ndim, data.vdevice
         )  # fmt: skip
     else:
         wanted = use.shape("shape")
-        made = TensorStructInfo(shape, element, data.vdevice) if wanted.values is None else tensor(  # type: ignore[arg-type]
+        made = r.TensorStructInfo(shape, element, data.vdevice) if wanted.values is None else tensor(  # type: ignore[arg-type]
             wanted.values, element, vdevice=data.vdevice
         )  # fmt: skip
     _check_reach(use, data, made)
     return made
 
 
-def _check_reach(use: Use, data: TensorStructInfo, made: TensorStructInfo) -> None:
+def _check_reach(use: Use, data: r.TensorStructInfo, made: r.TensorStructInfo) -> None:
     """Fail where a view is known to reach beyond the data."""
     offset = use.arg("relative_byte_offset")
-    start = 0 if isinstance(offset, Tuple) else ops.as_int(offset.value) if isinstance(offset, PrimValue) else None
+    start = 0 if isinstance(offset, r.Tuple) else ops.as_int(offset.value) if isinstance(offset, r.PrimValue) else None
     sizes = []
     for info in (data, made):
         known = None if info.dims is None or not info.dtype else [ops.as_int(size) for size in info.dims]
@@ -170,19 +159,19 @@ def _viewed(data: Array, shape: Any, dtype: Any, relative_byte_offset: Any) -> A
     layout=refused("it reads memory as it lies"),
     gradient=refused("it reads memory, not numbers"),
 )
-def _view_call(data: TensorArg, shape: ExprArg, dtype: ExprArg, relative_byte_offset: ExprArg) -> Expr:
+def _view_call(data: TensorArg, shape: ExprArg, dtype: ExprArg, relative_byte_offset: ExprArg) -> r.Expr:
     """Read the memory of a tensor in another shape and element type, from a byte on."""
 
 
-def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
+def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> r.Call:
     """Read the memory of a tensor in another shape and element type, from a byte on.
     None keeps the present one."""
-    none = Tuple(())
+    none = r.Tuple(())
     if not isinstance(shape, RelaxExpr):
-        shape = none if shape is None else ShapeExpr(shape if isinstance(shape, tuple | list) else (shape,))  # type: ignore[arg-type]
-    element = none if dtype is None else DataTypeImm(dtype) if isinstance(dtype, str) else dtype
+        shape = none if shape is None else r.ShapeExpr(shape if isinstance(shape, tuple | list) else (shape,))  # type: ignore[arg-type]
+    element = none if dtype is None else r.DataTypeImm(dtype) if isinstance(dtype, str) else dtype
     start: Any = none if relative_byte_offset is None else relative_byte_offset
-    return _view_call(data, shape, element, start if isinstance(start, RelaxExpr) else PrimValue(int64(start)))
+    return _view_call(data, shape, element, start if isinstance(start, RelaxExpr) else r.PrimValue(int64(start)))
 
 
 @operator(
@@ -196,7 +185,7 @@ def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: 
     layout=follows_first,
     gradient=_pass_on,
 )
-def ensure_zero_offset(data: TensorArg) -> Expr:
+def ensure_zero_offset(data: TensorArg) -> r.Expr:
     """Give a tensor that begins where its memory begins. Arrays of the machine always do."""
 
 
@@ -211,7 +200,7 @@ def ensure_zero_offset(data: TensorArg) -> Expr:
     layout=follows_first,
     gradient=_pass_on,
 )
-def stop_lift_params(x: TensorArg) -> Expr:
+def stop_lift_params(x: TensorArg) -> r.Expr:
     """Mark a value that is not to be computed ahead of time, when parameters are prepared."""
 
 
@@ -226,16 +215,16 @@ def stop_lift_params(x: TensorArg) -> Expr:
     layout=_NOT_THERE,
     gradient=refused("it has no value"),
 )
-def null_value() -> Expr:
+def null_value() -> r.Expr:
     """Give the value that stands for none."""
 
 
-def _wrapped_info(use: Use) -> StructInfo:
+def _wrapped_info(use: Use) -> r.StructInfo:
     data = use.tensor("data")
     return data if data.dtype == use.call.attrs["dtype"] else with_dtype(data, use.call.attrs["dtype"])
 
 
-def _wrapped(builder: Any, call: Call) -> RelaxExpr:
+def _wrapped(builder: Any, call: r.Call) -> RelaxExpr:
     (data,) = call.args
     return data if data.struct_info.dtype == call.attrs["dtype"] else astype(data, call.attrs["dtype"])  # type: ignore[attr-defined]
 
@@ -250,5 +239,5 @@ def _wrapped(builder: Any, call: Call) -> RelaxExpr:
     layout=follows_first,
     gradient=slopes.astype,
 )
-def wrap_param(data: TensorArg, dtype: Dtype = "float32") -> Expr:
+def wrap_param(data: TensorArg, dtype: Dtype = "float32") -> r.Expr:
     """Give a parameter of a model as elements of `dtype`."""

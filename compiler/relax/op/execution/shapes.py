@@ -8,14 +8,7 @@ import numpy as np
 
 from compiler.errors import IRError
 from compiler.ir.base import RelaxExpr
-from compiler.relax.nodes import (
-    Expr,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    describe,
-    info_of,
-)
+from compiler.relax.nodes import Expr, ShapeStructInfo, StructInfo, TensorStructInfo, describe, info_of
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.params import ShapeArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused

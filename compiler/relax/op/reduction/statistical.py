@@ -8,13 +8,7 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.core.layout import (
-    LayoutResult,
-    LayoutUse,
-    as_written,
-    follows_with_axis,
-    without_dimensions,
-)
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows_with_axis, without_dimensions
 from compiler.relax.op.core.params import OptionalDtype, OptionalInts, TensorArg
 from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, TeForm, operator
 from compiler.relax.op.core.rules import check_kind, product, tensor

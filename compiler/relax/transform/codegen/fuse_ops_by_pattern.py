@@ -8,20 +8,11 @@ from typing import Any
 from compiler.ir.base import GlobalVar, Op
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.fusion.composite import Composite, FusionPattern, as_fusion_pattern, composites
 from compiler.relax.fusion.contract import contracted
 from compiler.relax.fusion.outline import PRIMITIVE, outlined, read_outside
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    TupleGetItem,
-    VarBinding,
-)
 from compiler.relax.transform.codegen.merge_composite_functions import COMPOSITE, for_codegens
 from compiler.relax.transform.passes import relax_pass
 
@@ -49,7 +40,7 @@ def fuse_ops_by_pattern(
     known = [as_fusion_pattern(pattern) for pattern in patterns]
     fuser = _Fuser(mod, known, bind_constants)
     for name, func in mod.items():
-        if not isinstance(func, Function) or func.body is None or COMPOSITE in func.attrs:
+        if not isinstance(func, r.Function) or func.body is None or COMPOSITE in func.attrs:
             continue
         if entry_functions is None or name.name_hint in entry_functions:
             made = fuser.visit_expr(func)
@@ -65,15 +56,15 @@ class _Fuser(PyExprMutator):
         self._patterns = patterns
         self._lift = not bind_constants
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         found = composites(block, self._patterns)
         if not found:
             return block
         groups = [item.members for item in found]
         made = contracted(block.bindings, groups, lambda place: self._called(block.bindings, found[place]))
-        return DataflowBlock(tuple(made), block.span)
+        return r.DataflowBlock(tuple(made), block.span)
 
-    def _called(self, bindings: Sequence[Binding], found: Composite) -> list[Binding]:
+    def _called(self, bindings: Sequence[r.Binding], found: Composite) -> list[r.Binding]:
         """Call a function of these bindings; take its fields if it has several results."""
         group = [bindings[number] for number in found.members]
         results = read_outside(bindings, found.members)
@@ -81,14 +72,14 @@ class _Fuser(PyExprMutator):
         made = outlined(group, results, attrs, self._lift)
         call = made.call(self.builder_.add_func(made.func, _name(group)))
         if len(results) == 1:
-            return [VarBinding(results[0], call, group[-1].span)]
-        whole = DataflowVar("lv", made.info)
-        fields: list[Binding] = [VarBinding(var, TupleGetItem(whole, place)) for place, var in enumerate(results)]
-        return [VarBinding(whole, call, group[-1].span), *fields]
+            return [r.VarBinding(results[0], call, group[-1].span)]
+        whole = r.DataflowVar("lv", made.info)
+        fields: list[r.Binding] = [r.VarBinding(var, r.TupleGetItem(whole, place)) for place, var in enumerate(results)]
+        return [r.VarBinding(whole, call, group[-1].span), *fields]
 
 
-def _name(group: Sequence[Binding]) -> str:
-    calls = [binding.value for binding in group if isinstance(binding.value, Call)]
+def _name(group: Sequence[r.Binding]) -> str:
+    calls = [binding.value for binding in group if isinstance(binding.value, r.Call)]
     names = [call.op.name for call in calls if isinstance(call.op, Op) and call.op.name != "relax.call_tir"]
     names += [call.args[0].name_hint for call in calls if call.args and isinstance(call.args[0], GlobalVar)]
     return "_".join(["fused", *(name.replace(".", "_") for name in names)])

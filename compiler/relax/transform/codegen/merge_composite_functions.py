@@ -9,21 +9,10 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.fusion.contract import Contraction, contracted
 from compiler.relax.fusion.outline import outlined, read_outside
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    set_struct_info,
-)
 from compiler.relax.transform.functions import make_function
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.relax.utils import copy_with_new_vars
@@ -56,7 +45,7 @@ def for_codegens(mod: IRModule, merge: bool) -> IRModule:
 
 
 def _is_composite(func: object) -> bool:
-    return isinstance(func, Function) and COMPOSITE in func.attrs and "global_symbol" not in func.attrs
+    return isinstance(func, r.Function) and COMPOSITE in func.attrs and "global_symbol" not in func.attrs
 
 
 class _Merger(PyExprMutator):
@@ -65,10 +54,10 @@ class _Merger(PyExprMutator):
         self._module = mod
         self._merge = merge
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: r.Function) -> Any:
         return op if COMPOSITE in op.attrs or CODEGEN in op.attrs else super().visit_function_(op)
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         bindings = block.bindings
         kinds = [self._codegen(binding) for binding in bindings]
         if not any(kinds):
@@ -79,62 +68,62 @@ class _Merger(PyExprMutator):
             if not self._merge or not kinds[number]:
                 continue
             for node in walk(binding.value):
-                source = numbers.get(node) if isinstance(node, Var) else None
+                source = numbers.get(node) if isinstance(node, r.Var) else None
                 if source is not None and kinds[source] == kinds[number]:
                     contraction.join((source, number))
         groups = list(dict.fromkeys(tuple(contraction.members(n)) for n, kind in enumerate(kinds) if kind))
         made = contracted(bindings, groups, lambda place: self._called(bindings, groups[place]))
-        return DataflowBlock(tuple(made), block.span)
+        return r.DataflowBlock(tuple(made), block.span)
 
-    def _codegen(self, binding: Binding) -> str:
+    def _codegen(self, binding: r.Binding) -> str:
         """The code generator of the composite function that a binding calls; "" where it calls none."""
         value = binding.value
-        if not isinstance(binding, VarBinding) or not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
+        if not isinstance(binding, r.VarBinding) or not isinstance(value, r.Call):
             return ""
-        func = self._module.get(value.op)
-        if not isinstance(func, Function):
+        func = self._module.get(value.op) if isinstance(value.op, GlobalVar) else None
+        if not isinstance(func, r.Function):
             return ""
         return str(func.attrs.get(COMPOSITE, "")).partition(".")[0]
 
-    def _called(self, bindings: Sequence[Binding], members: Sequence[int]) -> list[Binding]:
+    def _called(self, bindings: Sequence[r.Binding], members: Sequence[int]) -> list[r.Binding]:
         group = [bindings[number] for number in members]
         results = read_outside(bindings, members)
         codegen = self._codegen(group[0])
         made = outlined(group, results, {CODEGEN: codegen}, lift_constants=False)
-        calls = [binding.value.op for binding in group if isinstance(binding.value, Call)]
+        calls = [binding.value.op for binding in group if isinstance(binding.value, r.Call)]
         hint = "_".join([*(op.name_hint for op in calls if isinstance(op, GlobalVar)), codegen])
         func = self._with_inner(made.func)
         gvar = self.builder_.add_func(func, hint)
         self.builder_.update_func(gvar, func.with_attr("global_symbol", gvar.name_hint))
         call = made.call(gvar)
         if len(results) == 1:
-            return [VarBinding(results[0], call, group[-1].span)]
-        whole = DataflowVar("lv", made.info)
-        fields: list[Binding] = [VarBinding(var, TupleGetItem(whole, place)) for place, var in enumerate(results)]
-        return [VarBinding(whole, call, group[-1].span), *fields]
+            return [r.VarBinding(results[0], call, group[-1].span)]
+        whole = r.DataflowVar("lv", made.info)
+        fields: list[r.Binding] = [r.VarBinding(var, r.TupleGetItem(whole, place)) for place, var in enumerate(results)]
+        return [r.VarBinding(whole, call, group[-1].span), *fields]
 
-    def _with_inner(self, func: Function) -> Function:
+    def _with_inner(self, func: r.Function) -> r.Function:
         """The function with the composite functions that it calls inside of it."""
         assert func.body is not None
-        inner: dict[GlobalVar, Var] = {}
-        first: list[Binding] = []
-        blocks: list[BindingBlock] = []
+        inner: dict[GlobalVar, r.Var] = {}
+        first: list[r.Binding] = []
+        blocks: list[r.BindingBlock] = []
         for block in func.body.blocks:
-            items: list[Binding] = []
+            items: list[r.Binding] = []
             for binding in block.bindings:
                 value = binding.value
-                if isinstance(value, Call) and isinstance(value.op, GlobalVar):
+                if isinstance(value, r.Call) and isinstance(value.op, GlobalVar):
                     if value.op not in inner:
                         composite = self._module[value.op]
-                        assert isinstance(composite, Function)
+                        assert isinstance(composite, r.Function)
                         own = copy_with_new_vars(composite)
-                        inner[value.op] = Var(value.op.name_hint, own.struct_info)
-                        first.append(VarBinding(inner[value.op], own))
-                    call = Call(inner[value.op], value.args, value.attrs, value.sinfo_args, value.span)
+                        inner[value.op] = r.Var(value.op.name_hint, own.struct_info)
+                        first.append(r.VarBinding(inner[value.op], own))
+                    call = r.Call(inner[value.op], value.args, value.attrs, value.sinfo_args, value.span)
                     if value.struct_info_ is not None:
-                        set_struct_info(call, value.struct_info_)
+                        r.set_struct_info(call, value.struct_info_)
                     value = call
-                items.append(VarBinding(binding.var, value, binding.span))
-            blocks.append(DataflowBlock(tuple(items), block.span))
-        body = type(func.body)((BindingBlock(tuple(first)), *blocks), func.body.body, func.body.span)
+                items.append(r.VarBinding(binding.var, value, binding.span))
+            blocks.append(r.DataflowBlock(tuple(items), block.span))
+        body = type(func.body)((r.BindingBlock(tuple(first)), *blocks), func.body.body, func.body.span)
         return make_function(self._module, func.params, body, func.is_pure, func.attrs, func.span)

@@ -11,14 +11,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.fusion.backends import find_codegen
-from compiler.relax.nodes import (
-    Call,
-    Function,
-    ShapeStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    info_of,
-)
+from compiler.relax.nodes import Call, Function, ShapeStructInfo, TensorStructInfo, TupleStructInfo, info_of
 from compiler.relax.op.execution.calls import call_dps_packed, call_tir
 from compiler.relax.transform.codegen.merge_composite_functions import CODEGEN
 from compiler.relax.transform.passes import relax_pass, rewritten

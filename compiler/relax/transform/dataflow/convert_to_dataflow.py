@@ -8,24 +8,14 @@ from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.purity import contains_impure_call
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    If,
-    SeqExpr,
-    Var,
-    set_struct_info,
-)
 from compiler.relax.nodes.renew import Renewal
 from compiler.relax.transform.passes import relax_pass
 
 
 @relax_pass("ConvertToDataflow", over="function")
-def convert_to_dataflow(func: Function, mod: IRModule, context: PassContext, *, min_size: int = 2) -> Function:
+def convert_to_dataflow(func: r.Function, mod: IRModule, context: PassContext, *, min_size: int = 2) -> r.Function:
     """Put `min_size` bindings or more, one after another and free of side effects, into a dataflow block.
 
     lv = R.exp(x)                  with R.dataflow():
@@ -41,7 +31,7 @@ def convert_to_dataflow(func: Function, mod: IRModule, context: PassContext, *, 
 
 
 class _Grouping(Renewal):
-    def __init__(self, min_size: int, body: SeqExpr) -> None:
+    def __init__(self, min_size: int, body: r.SeqExpr) -> None:
         super().__init__()
         self._min_size = min_size
         self._body = body
@@ -49,13 +39,13 @@ class _Grouping(Renewal):
     def expr(self, expr: RelaxExpr) -> Any:
         return self._sequence(self._body) if expr is self._body else super().expr(expr)
 
-    def _sequence(self, seq: SeqExpr) -> SeqExpr:
-        blocks: list[BindingBlock] = []
+    def _sequence(self, seq: r.SeqExpr) -> r.SeqExpr:
+        blocks: list[r.BindingBlock] = []
         for block in seq.blocks:
-            if isinstance(block, DataflowBlock):
+            if isinstance(block, r.DataflowBlock):
                 blocks.append(block)
                 continue
-            run: list[Binding] = []
+            run: list[r.Binding] = []
             for binding in block.bindings:
                 if not _is_dataflow(binding):
                     self._end(run, blocks)
@@ -71,39 +61,39 @@ class _Grouping(Renewal):
                     uses.setdefault(node, set()).add(number)
         for node in walk(seq.body):
             uses.setdefault(node, set()).add(-1)
-        known = {block for block in seq.blocks if isinstance(block, DataflowBlock)}
+        known = {block for block in seq.blocks if isinstance(block, r.DataflowBlock)}
         for number, block in enumerate(blocks):
-            if isinstance(block, DataflowBlock) and block not in known:
+            if isinstance(block, r.DataflowBlock) and block not in known:
                 for binding in block.bindings:
-                    if uses.get(binding.var, set()) <= {number} and not isinstance(binding.var, DataflowVar):
+                    if uses.get(binding.var, set()) <= {number} and not isinstance(binding.var, r.DataflowVar):
                         var = binding.var
-                        self.variables[var] = DataflowVar(var.vid, var.struct_info_, var.span)
-        made = SeqExpr(tuple([self.block(block) for block in blocks]), super().expr(seq.body), seq.span)
+                        self.variables[var] = r.DataflowVar(var.vid, var.struct_info_, var.span)
+        made = r.SeqExpr(tuple([self.block(block) for block in blocks]), super().expr(seq.body), seq.span)
         if len(made.blocks) == len(seq.blocks) and all(a is b for a, b in zip(made.blocks, seq.blocks)):
             return seq
         if seq.struct_info_ is not None:
-            set_struct_info(made, seq.struct_info_)
+            r.set_struct_info(made, seq.struct_info_)
         return made
 
-    def define(self, var: Var) -> Var:
+    def define(self, var: r.Var) -> r.Var:
         inner = self.variables.get(var)
-        return inner if isinstance(inner, DataflowVar) else super().define(var)
+        return inner if isinstance(inner, r.DataflowVar) else super().define(var)
 
-    def _end(self, run: list[Binding], blocks: list[BindingBlock]) -> None:
+    def _end(self, run: list[r.Binding], blocks: list[r.BindingBlock]) -> None:
         if len(run) >= self._min_size:
-            blocks.append(DataflowBlock(tuple(run)))
+            blocks.append(r.DataflowBlock(tuple(run)))
             return
         for binding in run:
             _add(blocks, binding)
 
 
-def _add(blocks: list[BindingBlock], binding: Binding) -> None:
+def _add(blocks: list[r.BindingBlock], binding: r.Binding) -> None:
     """Add a binding to the plain block at the end."""
-    if blocks and type(blocks[-1]) is BindingBlock:
-        blocks[-1] = BindingBlock((*blocks[-1].bindings, binding), blocks[-1].span)
+    if blocks and type(blocks[-1]) is r.BindingBlock:
+        blocks[-1] = r.BindingBlock((*blocks[-1].bindings, binding), blocks[-1].span)
     else:
-        blocks.append(BindingBlock((binding,)))
+        blocks.append(r.BindingBlock((binding,)))
 
 
-def _is_dataflow(binding: Binding) -> bool:
-    return not isinstance(binding.value, If | SeqExpr | Function) and not contains_impure_call(binding.value)
+def _is_dataflow(binding: r.Binding) -> bool:
+    return not isinstance(binding.value, r.If | r.SeqExpr | r.Function) and not contains_impure_call(binding.value)

@@ -10,21 +10,10 @@ from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.joined_parts import JOINED_PARTS
 from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    TensorStructInfo,
-    Tuple,
-    Var,
-    VarBinding,
-    info_of,
-)
 from compiler.relax.nodes.dims import proven_equal
 from compiler.relax.op.core.registry import OPERATORS, OpPatternKind, RefusedPart
 from compiler.relax.op.execution.calls import call_tir_inplace
@@ -54,12 +43,12 @@ class _InPlace(PyExprMutator):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self._inplace: dict[tuple[GlobalVar, int], GlobalVar | None] = {}
-        self._roots: dict[Var, frozenset[int]] = {}
+        self._roots: dict[r.Var, frozenset[int]] = {}
         self._fresh: set[int] = set()
         self._ends: dict[int, int] = {}
         self._position = 0
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         self._roots, self._fresh, self._ends = {}, set(), {}
         self._look_at(block.bindings)
         self._position = -1
@@ -67,29 +56,29 @@ class _InPlace(PyExprMutator):
 
     # ------------------------------------------------------------------------- what is alive
 
-    def _look_at(self, bindings: Sequence[Binding]) -> None:
+    def _look_at(self, bindings: Sequence[r.Binding]) -> None:
         """Track in which arrays variables may lie, which of these the block has made, and the last uses."""
         for position, binding in enumerate(bindings):
             value = binding.value
-            used = frozenset().union(*[self._roots_of(node) for node in walk(value) if isinstance(node, Var)])
+            used = frozenset().union(*[self._roots_of(node) for node in walk(value) if isinstance(node, r.Var)])
             for root in used:
                 self._ends[root] = position
-            if isinstance(value, Call) and self._makes(value):
+            if isinstance(value, r.Call) and self._makes(value):
                 made = frozenset({position})
                 self._fresh.add(position)
             else:
                 made = used | {position}  # it may be, or hold, what it is made of
             self._roots[binding.var] = made
-            if not isinstance(binding.var, DataflowVar):
+            if not isinstance(binding.var, r.DataflowVar):
                 for root in made:
                     self._ends[root] = len(bindings)
 
     def _roots_of(self, expr: RelaxExpr) -> frozenset[int]:
-        return self._roots.get(expr, frozenset()) if isinstance(expr, Var) else frozenset()
+        return self._roots.get(expr, frozenset()) if isinstance(expr, r.Var) else frozenset()
 
-    def _makes(self, call: Call) -> bool:
+    def _makes(self, call: r.Call) -> bool:
         """Whether the result of a call is a new array, and no view."""
-        if not isinstance(call.op, Op) or not isinstance(info_of(call), TensorStructInfo):
+        if not isinstance(call.op, Op) or not isinstance(r.info_of(call), r.TensorStructInfo):
             return False
         if call.op.name == "relax.call_tir":
             func = self.builder_.get().get(call.args[0])  # type: ignore[arg-type]
@@ -102,30 +91,30 @@ class _InPlace(PyExprMutator):
 
     # ------------------------------------------------------------------------------ bindings
 
-    def visit_binding(self, binding: Binding) -> None:
+    def visit_binding(self, binding: r.Binding) -> None:
         if self.builder_.current_block_is_dataflow():
             self._position += 1
         super().visit_binding(binding)
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
         value = binding.value
-        if self.builder_.current_block_is_dataflow() and isinstance(value, Call) and isinstance(value.op, Op):
+        if self.builder_.current_block_is_dataflow() and isinstance(value, r.Call) and isinstance(value.op, Op):
             made = self._in_place(value)
             if made is not None:
-                super().visit_var_binding_(VarBinding(binding.var, made, binding.span))
+                super().visit_var_binding_(r.VarBinding(binding.var, made, binding.span))
                 return
         super().visit_var_binding_(binding)
 
-    def _in_place(self, call: Call) -> RelaxExpr | None:
+    def _in_place(self, call: r.Call) -> RelaxExpr | None:
         assert isinstance(call.op, Op)
-        info = info_of(call)
+        info = r.info_of(call)
         operator = OPERATORS.get(call.op.name)
-        if not isinstance(info, TensorStructInfo) or operator is None:
+        if not isinstance(info, r.TensorStructInfo) or operator is None:
             return None
         if call.op.name != "relax.call_tir":
             elementwise = operator.pattern in _ELEMENTWISE and not isinstance(operator.te, RefusedPart)
-            infos = map(info_of, call.args)
-            known = all(isinstance(item, TensorStructInfo) and item.dims is not None for item in infos)
+            infos = map(r.info_of, call.args)
+            known = all(isinstance(item, r.TensorStructInfo) and item.dims is not None for item in infos)
             if not elementwise or not known or not self._candidates(call.args, info):
                 return None
             kernel = make_kernel(operator.te, call.args, call.attrs, operator.short_name)  # type: ignore[arg-type]
@@ -136,7 +125,7 @@ class _InPlace(PyExprMutator):
             return call_tir_inplace(gvar, kernel.args, [found], kernel.outputs[0], kernel.tir_vars or None)
         name, args = call.args[:2]
         func = self.builder_.get().get(name) if isinstance(name, GlobalVar) else None
-        if not isinstance(args, Tuple) or not isinstance(func, n.PrimFunc) or not isinstance(name, GlobalVar):
+        if not isinstance(args, r.Tuple) or not isinstance(func, n.PrimFunc) or not isinstance(name, GlobalVar):
             return None
         for index in self._candidates(args.fields, info):
             key = name, index
@@ -150,14 +139,14 @@ class _InPlace(PyExprMutator):
                 return call_tir_inplace(inplace, args, [index], call.sinfo_args[0], scalars)
         return None
 
-    def _candidates(self, args: Sequence[RelaxExpr], info: TensorStructInfo) -> list[int]:
+    def _candidates(self, args: Sequence[RelaxExpr], info: r.TensorStructInfo) -> list[int]:
         """The arguments that are not used afterwards, and are as large as the result."""
         found: list[int] = []
         for index, arg in enumerate(args):
             roots = self._roots_of(arg)
             others = frozenset().union(*[self._roots_of(other) for i, other in enumerate(args) if i != index])
             dead = all(root in self._fresh and self._ends.get(root) == self._position for root in roots)
-            if roots and dead and not roots & others and _same(info_of(arg), info):
+            if roots and dead and not roots & others and _same(r.info_of(arg), info):
                 found.append(index)
         return found
 
@@ -166,8 +155,8 @@ class _InPlace(PyExprMutator):
         return next((index for index in candidates if _may_write_over(func, index)), None)
 
 
-def _same(a: Any, b: TensorStructInfo) -> bool:
-    if not isinstance(a, TensorStructInfo) or a.dims is None or b.dims is None or a.dtype != b.dtype:
+def _same(a: Any, b: r.TensorStructInfo) -> bool:
+    if not isinstance(a, r.TensorStructInfo) or a.dims is None or b.dims is None or a.dtype != b.dtype:
         return False
     return a.vdevice == b.vdevice and len(a.dims) == len(b.dims) and all(map(proven_equal, a.dims, b.dims))
 

@@ -8,19 +8,8 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.vdevice import VDevice
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    Call,
-    Function,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    info_of,
-)
 from compiler.relax.op.execution.devices import to_vdevice
 from compiler.relax.transform.devices.known_devices import HINT, KnownDevices, device_in, holds_tensors, transfer
 from compiler.relax.transform.passes import relax_pass, rewritten
@@ -46,8 +35,8 @@ def _names_devices(mod: IRModule) -> bool:
     """Whether values of a module may name their devices, or are wanted on one."""
     if mod.global_infos.get("vdevice"):
         return True
-    graphs = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
-    return any(isinstance(node, Call) and transfer(node) for func in graphs for node in walk(func.body))
+    graphs = [func for func in mod.values() if isinstance(func, r.Function) and func.body is not None]
+    return any(isinstance(node, r.Call) and transfer(node) for func in graphs for node in walk(func.body))
 
 
 class _Realizer(PyExprMutator):
@@ -55,7 +44,7 @@ class _Realizer(PyExprMutator):
         super().__init__(mod)
         self._devices: KnownDevices | None = None
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: r.Function) -> Any:
         if self._devices is not None or op.body is None:  # an inner function: its own calls decide
             return super().visit_function_(op)
         self._devices = KnownDevices(op)
@@ -64,10 +53,10 @@ class _Realizer(PyExprMutator):
         finally:
             self._devices = None
 
-    def visit_var_def(self, var: Var) -> Var:
-        found: Var = super().visit_var_def(var)
+    def visit_var_def(self, var: r.Var) -> r.Var:
+        found: r.Var = super().visit_var_def(var)
         device = None if self._devices is None else self._devices.of(var)
-        info = info_of(found)
+        info = r.info_of(found)
         if device is None or info is None or device_in(info) is not None or not holds_tensors(info):
             return found
         made = self.with_struct_info(found, on_device(info, device))
@@ -75,46 +64,46 @@ class _Realizer(PyExprMutator):
             self.set_var_remap(var.vid, made)
         return made
 
-    def visit_call_(self, op: Call) -> Any:
+    def visit_call_(self, op: r.Call) -> Any:
         call: Any = super().visit_call_(op)
         if transfer(call) != HINT:
             return call
         device = call.attrs["dst_vdevice"]
-        return call.args[0] if device_in(info_of(call.args[0])) == device else to_vdevice(call.args[0], device)
+        return call.args[0] if device_in(r.info_of(call.args[0])) == device else to_vdevice(call.args[0], device)
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
         """Copy a value without arguments, such as zeros, to where it is wanted."""
         device = None if self._devices is None else self._devices.of(binding.var)
         value = binding.value
-        if device is None or not isinstance(value, Call) or transfer(value):
+        if device is None or not isinstance(value, r.Call) or transfer(value):
             super().visit_var_binding_(binding)
             return
         if value.sinfo_args:  # a kernel: its results are made where they are said to be
             infos = [on_device(info, device) for info in value.sinfo_args]
-            there = Call(value.op, value.args, value.attrs, infos, value.span)
-            super().visit_var_binding_(VarBinding(binding.var, there, binding.span))
+            there = r.Call(value.op, value.args, value.attrs, infos, value.span)
+            super().visit_var_binding_(r.VarBinding(binding.var, there, binding.span))
             return
         made = self.builder_.normalize_value(self.visit_expr(value))
-        info = info_of(made)
-        if not isinstance(info, TensorStructInfo | TupleStructInfo) or device_in(info) is not None:
+        info = r.info_of(made)
+        if not isinstance(info, r.TensorStructInfo | r.TupleStructInfo) or device_in(info) is not None:
             super().visit_var_binding_(binding)
             return
         var = self.builder_.emit(made, binding.var.name_hint)
-        if isinstance(info, TensorStructInfo):
-            super().visit_var_binding_(VarBinding(binding.var, to_vdevice(var, device), binding.span))
+        if isinstance(info, r.TensorStructInfo):
+            super().visit_var_binding_(r.VarBinding(binding.var, to_vdevice(var, device), binding.span))
             return
         fields = [
-            self.builder_.emit(to_vdevice(self.builder_.emit(TupleGetItem(var, place)), device))
+            self.builder_.emit(to_vdevice(self.builder_.emit(r.TupleGetItem(var, place)), device))
             for place in range(len(info.fields))
         ]
-        super().visit_var_binding_(VarBinding(binding.var, Tuple(tuple(fields)), binding.span))
+        super().visit_var_binding_(r.VarBinding(binding.var, r.Tuple(tuple(fields)), binding.span))
 
 
-def on_device(info: StructInfo, device: VDevice) -> StructInfo:
+def on_device(info: r.StructInfo, device: VDevice) -> r.StructInfo:
     """Add the device to what is known of a value; a device that is known already stays."""
     match info:
-        case TensorStructInfo(vdevice=None):
-            return TensorStructInfo(info.shape, info.dtype, device, info.ndim if info.shape is None else -1)
-        case TupleStructInfo():
-            return TupleStructInfo(tuple([on_device(item, device) for item in info.fields]))
+        case r.TensorStructInfo(vdevice=None):
+            return r.TensorStructInfo(info.shape, info.dtype, device, info.ndim if info.shape is None else -1)
+        case r.TupleStructInfo():
+            return r.TupleStructInfo(tuple([on_device(item, device) for item in info.fields]))
     return info

@@ -9,14 +9,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.vdevice import VDevice, as_vdevice
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    Call,
-    MatchCast,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    Var,
-)
+from compiler.relax.nodes import Call, MatchCast, StructInfo, TensorStructInfo, TupleStructInfo, Var
 from compiler.relax.transform.passes import relax_pass, rewritten
 
 

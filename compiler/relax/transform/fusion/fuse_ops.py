@@ -12,27 +12,12 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.config import register_option
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.fusion.groups import MOST_KERNELS, BlockValue, grouped
 from compiler.relax.fusion.kernel_pattern import KernelPattern, elements, pattern_of
 from compiler.relax.fusion.outline import PRIMITIVE, outlined
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    info_of,
-)
 from compiler.relax.op.core.registry import OPERATORS, OpPatternKind
 from compiler.relax.transform.fusion.annotate_tir_op_pattern import OP_PATTERN
 from compiler.relax.transform.passes import relax_pass, rewritten
@@ -82,58 +67,59 @@ class _Fuser(PyExprMutator):
         self._most = most_kernels
         self._kernels: dict[GlobalVar, tuple[KernelPattern | None, bool]] = {}
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         bindings = block.bindings
         groups = grouped(self._values(bindings), self._most)
         if not groups:
             return block
         ends = {group[-1]: [bindings[number] for number in group] for group in groups}
         inside = {number for group in groups for number in group}
-        left: list[Binding] = []
+        left: list[r.Binding] = []
         for number, binding in enumerate(bindings):
             if number in ends:
                 left.append(self._fused(ends[number]))
             elif number not in inside:
                 left.append(binding)
-        return DataflowBlock(tuple(left), block.span)
+        return r.DataflowBlock(tuple(left), block.span)
 
-    def _fused(self, group: Sequence[Binding]) -> Binding:
+    def _fused(self, group: Sequence[r.Binding]) -> r.Binding:
         """The call of a function that computes a group, bound to the variable of the last."""
         made = outlined(group, [group[-1].var], {PRIMITIVE: 1})
         gvar = self.builder_.add_func(made.func, self._name(group))
-        return VarBinding(group[-1].var, made.call(gvar), group[-1].span)
+        return r.VarBinding(group[-1].var, made.call(gvar), group[-1].span)
 
-    def _name(self, group: Sequence[Binding]) -> str:
-        calls = [binding.value for binding in group if isinstance(binding.value, Call)]
+    def _name(self, group: Sequence[r.Binding]) -> str:
+        calls = [binding.value for binding in group if isinstance(binding.value, r.Call)]
         names = [_plain(call.args[0].name_hint, self._module) for call in calls if isinstance(call.args[0], GlobalVar)]
         more = [f"and_{len(names) - _MOST_NAMES}"] if len(names) > _MOST_NAMES else []
         return "_".join(["fused", *names[:_MOST_NAMES], *more])
 
     # ------------------------------------------------------------------- what grouping asks for
 
-    def _values(self, bindings: Sequence[Binding]) -> list[BlockValue]:
+    def _values(self, bindings: Sequence[r.Binding]) -> list[BlockValue]:
         numbers = {binding.var: number for number, binding in enumerate(bindings)}
         return [self._value(binding, numbers) for binding in bindings]
 
-    def _value(self, binding: Binding, numbers: dict[Var, int]) -> BlockValue:
+    def _value(self, binding: r.Binding, numbers: dict[r.Var, int]) -> BlockValue:
         value = binding.value
-        kept = not isinstance(binding.var, DataflowVar)
+        kept = not isinstance(binding.var, r.DataflowVar)
         dims, device = _dims(binding.var)
-        size = _size(info_of(binding.var))
-        if isinstance(binding, VarBinding) and isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var):
+        size = _size(r.info_of(binding.var))
+        is_binding = isinstance(binding, r.VarBinding)
+        if is_binding and isinstance(value, r.TupleGetItem) and isinstance(value.tuple_value, r.Var):
             source = numbers.get(value.tuple_value)
             return BlockValue((source,), None, (None,), dims, size, kept, is_field=True, device=device)
-        if isinstance(binding, VarBinding) and isinstance(value, Call):
+        if isinstance(binding, r.VarBinding) and isinstance(value, r.Call):
             known = self._kernel(value)
-            args = value.args[1].fields if known is not None and isinstance(value.args[1], Tuple) else ()
+            args = value.args[1].fields if known is not None and isinstance(value.args[1], r.Tuple) else ()
             if known is not None and len(args) == len(known[0].inputs):
-                sources = tuple([numbers.get(arg) if isinstance(arg, Var) else None for arg in args])
+                sources = tuple([numbers.get(arg) if isinstance(arg, r.Var) else None for arg in args])
                 shapes = tuple([_dims(arg)[0] for arg in args])
                 return BlockValue(sources, known[0], shapes, dims, size, kept, is_view=known[1], device=device)
-        mentioned = [numbers[node] for node in walk(value) if isinstance(node, Var) and node in numbers]
+        mentioned = [numbers[node] for node in walk(value) if isinstance(node, r.Var) and node in numbers]
         return BlockValue(tuple(mentioned), kept=kept)
 
-    def _kernel(self, call: Call) -> tuple[KernelPattern, bool] | None:
+    def _kernel(self, call: r.Call) -> tuple[KernelPattern, bool] | None:
         """How the called kernel may be fused, and whether it only copies; None if it may not be fused."""
         if not isinstance(call.op, Op) or call.op.name != "relax.call_tir" or not isinstance(call.args[0], GlobalVar):
             return None
@@ -145,25 +131,25 @@ class _Fuser(PyExprMutator):
             else:
                 self._kernels[gvar] = pattern_of(func), has_reshape_pattern(func)
         pattern, view = self._kernels[gvar]
-        if pattern is None or not all(isinstance(arg, Var | Constant) for arg in _fields(call)):
+        if pattern is None or not all(isinstance(arg, r.Var | r.Constant) for arg in _fields(call)):
             return None
         return pattern, view
 
 
-def _fields(call: Call) -> Sequence[RelaxExpr]:
-    return call.args[1].fields if isinstance(call.args[1], Tuple) else (call.args[1],)
+def _fields(call: r.Call) -> Sequence[RelaxExpr]:
+    return call.args[1].fields if isinstance(call.args[1], r.Tuple) else (call.args[1],)
 
 
 def _dims(expr: RelaxExpr) -> tuple[tuple[Any, ...] | None, Any]:
-    info = info_of(expr)
-    return (info.dims, info.vdevice) if isinstance(info, TensorStructInfo) else (None, None)
+    info = r.info_of(expr)
+    return (info.dims, info.vdevice) if isinstance(info, r.TensorStructInfo) else (None, None)
 
 
-def _size(info: StructInfo | None) -> float:
+def _size(info: r.StructInfo | None) -> float:
     match info:
-        case TensorStructInfo() if info.dims is not None:
+        case r.TensorStructInfo() if info.dims is not None:
             return max(1.0, elements(info.dims))
-        case TupleStructInfo():
+        case r.TupleStructInfo():
             return max(1.0, sum(map(_size, info.fields)))
     return 1.0
 

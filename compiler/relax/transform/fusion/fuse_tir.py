@@ -9,24 +9,10 @@ from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.fusion.merge import KernelCall, MergedKernel, as_immediate, merged
 from compiler.relax.fusion.outline import PRIMITIVE
-from compiler.relax.nodes import (
-    Call,
-    Constant,
-    Function,
-    ShapeExpr,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    info_of,
-)
 from compiler.relax.nodes.unify import Values, unify
 from compiler.relax.op.execution.calls import call_tir
 from compiler.relax.transform.fusion.annotate_tir_op_pattern import OP_PATTERN
@@ -61,7 +47,7 @@ def fuse_tir(mod: IRModule, context: PassContext) -> IRModule:
 class _Kernel:
     """The kernel of a function. Its arguments are parameters of the function, and constants."""
 
-    func: Function
+    func: r.Function
     merged: MergedKernel
 
 
@@ -70,7 +56,7 @@ class _Refused(Exception):
 
 
 def _kernel_of(func: object, mod: IRModule) -> _Kernel | None:
-    if not isinstance(func, Function) or func.body is None or not func.attrs.get(PRIMITIVE):
+    if not isinstance(func, r.Function) or func.body is None or not func.attrs.get(PRIMITIVE):
         return None
     try:
         return _Kernel(func, _Steps(mod).merged(func))
@@ -83,25 +69,25 @@ class _Steps:
 
     def __init__(self, mod: IRModule) -> None:
         self._module = mod
-        self._arrays: dict[Var, tuple[object, ...]] = {}
+        self._arrays: dict[r.Var, tuple[object, ...]] = {}
         self._shapes: dict[object, tuple[PrimExpr, ...]] = {}
         self._numbers: dict[object, PrimExpr] = {}
         self._names: dict[object, str] = {}
 
-    def merged(self, func: Function) -> MergedKernel:
+    def merged(self, func: r.Function) -> MergedKernel:
         for param in func.params:
             info = param.struct_info
-            if isinstance(info, TensorStructInfo):
+            if isinstance(info, r.TensorStructInfo):
                 self._arrays[param] = (param,)
                 self._note(param, info)
                 self._names[param] = param.name_hint
-            elif not isinstance(info, ShapeStructInfo):
+            elif not isinstance(info, r.ShapeStructInfo):
                 raise _Refused
         assert func.body is not None
         steps: list[KernelCall] = []
         for block in func.body.blocks:
             for binding in block.bindings:
-                if not isinstance(binding, VarBinding):
+                if not isinstance(binding, r.VarBinding):
                     raise _Refused
                 step = self._step(binding.var, binding.value)
                 if step is not None:
@@ -112,37 +98,37 @@ class _Steps:
             raise _Refused
         return merged(steps, results, self._shapes, self._numbers, self._names)
 
-    def _step(self, var: Var, value: RelaxExpr) -> KernelCall | None:
-        if isinstance(value, Var | Tuple | TupleGetItem):
+    def _step(self, var: r.Var, value: RelaxExpr) -> KernelCall | None:
+        if isinstance(value, r.Var | r.Tuple | r.TupleGetItem):
             self._arrays[var] = self._of(value)
             return None
-        if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name != "relax.call_tir":
+        if not isinstance(value, r.Call) or not isinstance(value.op, Op) or value.op.name != "relax.call_tir":
             raise _Refused
         gvar, args = value.args[:2]
         kernel = self._module.get(gvar) if isinstance(gvar, GlobalVar) else None
         if not isinstance(kernel, n.PrimFunc):
             raise _Refused
         (info,) = value.sinfo_args
-        infos = info.fields if isinstance(info, TupleStructInfo) else (info,)
+        infos = info.fields if isinstance(info, r.TupleStructInfo) else (info,)
         outputs: tuple[object, ...] = tuple([(var, place) for place in range(len(infos))])
         for output, known in zip(outputs, infos):
             self._note(output, known)
         self._arrays[var] = outputs
-        scalars = info_of(value.args[2]) if len(value.args) > 2 else None
-        if scalars is not None and (not isinstance(scalars, ShapeStructInfo) or scalars.values is None):
+        scalars = r.info_of(value.args[2]) if len(value.args) > 2 else None
+        if scalars is not None and (not isinstance(scalars, r.ShapeStructInfo) or scalars.values is None):
             raise _Refused
         return KernelCall(kernel, self._of(args), outputs, () if scalars is None else scalars.values or ())
 
     def _of(self, expr: RelaxExpr) -> tuple[object, ...]:
         """The arrays that an expression stands for."""
         match expr:
-            case Var() if expr in self._arrays:
+            case r.Var() if expr in self._arrays:
                 return self._arrays[expr]
-            case Tuple():
+            case r.Tuple():
                 return tuple([array for item in expr.fields for array in self._of(item)])
-            case TupleGetItem():
+            case r.TupleGetItem():
                 return (self._of(expr.tuple_value)[expr.index],)
-            case Constant():
+            case r.Constant():
                 number = as_immediate(expr)
                 if number is not None:
                     self._numbers[expr] = number
@@ -151,8 +137,8 @@ class _Steps:
                 return (expr,)
         raise _Refused
 
-    def _note(self, array: object, info: StructInfo) -> None:
-        if not isinstance(info, TensorStructInfo) or info.dims is None:
+    def _note(self, array: object, info: r.StructInfo) -> None:
+        if not isinstance(info, r.TensorStructInfo) or info.dims is None:
             raise _Refused
         self._shapes[array] = info.dims
 
@@ -164,18 +150,18 @@ class _Caller(PyExprMutator):
         super().__init__(mod)
         self._kernels = kernels
 
-    def visit_call_(self, op: Call) -> Any:
+    def visit_call_(self, op: r.Call) -> Any:
         call: Any = super().visit_call_(op)
         kernel = self._kernels.get(call.op) if isinstance(call.op, GlobalVar) else None
         if kernel is None:
             return call
         given = dict(zip(kernel.func.params, call.args))
-        args: list[Any] = [given[item] if isinstance(item, Var) else item for item in kernel.merged.inputs]
+        args: list[Any] = [given[item] if isinstance(item, r.Var) else item for item in kernel.merged.inputs]
         values = Values()
         for param, arg in given.items():
-            unify(param.struct_info, info_of(arg), values)
-        info = info_of(op)
+            unify(param.struct_info, r.info_of(arg), values)
+        info = r.info_of(op)
         assert info is not None
-        infos: Any = list(info.fields) if isinstance(info, TupleStructInfo) else info
+        infos: Any = list(info.fields) if isinstance(info, r.TupleStructInfo) else info
         scalars = [values.found.get(var, var) for var in kernel.merged.scalars]
-        return call_tir(call.op, args, infos, ShapeExpr(tuple(scalars)) if scalars else None)
+        return call_tir(call.op, args, infos, r.ShapeExpr(tuple(scalars)) if scalars else None)

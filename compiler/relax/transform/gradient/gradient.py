@@ -10,24 +10,9 @@ from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.unused import remove_all_unused
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    Binding,
-    Call,
-    Function,
-    If,
-    SeqExpr,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    describe,
-    info_of,
-)
 from compiler.relax.op.execution.calls import without_gradient
 from compiler.relax.transform.functions import make_function
 from compiler.relax.transform.gradient.backward_pass import BackwardPass
@@ -45,7 +30,7 @@ def gradient(
     context: PassContext,
     *,
     func_name: str,
-    require_grads: Var | Sequence[Var] | None = None,
+    require_grads: r.Var | Sequence[r.Var] | None = None,
     target_index: int = 0,
 ) -> IRModule:
     """Add a function "<name>_adjoint", which also returns gradients of the result for the parameters.
@@ -67,11 +52,11 @@ def gradient(
     Raises IRError where the result depends on such a parameter by a condition, by the call of a function, or by an
     operator without gradient.
     """
-    names = {gvar.name_hint: gvar for gvar, func in mod.items() if isinstance(func, Function)}
+    names = {gvar.name_hint: gvar for gvar, func in mod.items() if isinstance(func, r.Function)}
     if func_name not in names:
         raise ArgumentError(f"the module has no graph function {func_name!r}", hint=closest(func_name, names))
     func = mod[names[func_name]]
-    assert isinstance(func, Function)
+    assert isinstance(func, r.Function)
     made = GlobalVar(f"{func_name}_adjoint")
     if made in mod:
         raise IRError(f"the module already has a function {made.name_hint!r}")
@@ -82,15 +67,15 @@ def gradient(
     return own.with_functions({**own.functions, made: adjoint})
 
 
-def _required(func: Function, name: str, given: Var | Sequence[Var] | None) -> list[int]:
+def _required(func: r.Function, name: str, given: r.Var | Sequence[r.Var] | None) -> list[int]:
     """The positions of the parameters whose gradients are wanted."""
     if given is None:
         return [place for place, param in enumerate(func.params) if _holds_only_tensors(param.struct_info)]
     found = []
-    for var in [given] if isinstance(given, Var) else given:
+    for var in [given] if isinstance(given, r.Var) else given:
         place = next((i for i, param in enumerate(func.params) if param is var), None)
         if place is None:
-            raise ArgumentError(f"{describe(var)} is no parameter of {name}", hint="give variables of func.params")
+            raise ArgumentError(f"{r.describe(var)} is no parameter of {name}", hint="give variables of func.params")
         if not _holds_only_tensors(var.struct_info, floats=True):
             raise ArgumentError(
                 f"the parameter {var.name_hint} has no gradient: it is {var.struct_info}, "
@@ -100,18 +85,18 @@ def _required(func: Function, name: str, given: Var | Sequence[Var] | None) -> l
     return found
 
 
-def _holds_only_tensors(info: StructInfo, floats: bool = False) -> bool:
+def _holds_only_tensors(info: r.StructInfo, floats: bool = False) -> bool:
     match info:
-        case TensorStructInfo():
+        case r.TensorStructInfo():
             return not floats or (bool(info.dtype) and parse_dtype(info.dtype).is_float)
-        case TupleStructInfo():
+        case r.TupleStructInfo():
             return all(_holds_only_tensors(item, floats) for item in info.fields)
     return False
 
 
-def _adjoint(original: Function, wanted: list[int], target_index: int, builder: BlockBuilder) -> Function:
+def _adjoint(original: r.Function, wanted: list[int], target_index: int, builder: BlockBuilder) -> r.Function:
     func = copy_with_new_vars(original)
-    dataflow = func.is_pure and not any(isinstance(node, If | Function) for node in walk(func.body))
+    dataflow = func.is_pure and not any(isinstance(node, r.If | r.Function) for node in walk(func.body))
     if not dataflow:
         func = plain(func)
     checkpoints, body = Checkpoints.of(func)
@@ -126,32 +111,32 @@ def _adjoint(original: Function, wanted: list[int], target_index: int, builder: 
     slopes = [emit(backward.gradient_of(param), f"{param.name_hint}_adjoint") for param in params]
     block = builder._end_block()
     builder.end_scope()
-    seq = SeqExpr((block,), Tuple((body, Tuple(tuple(slopes)))), func.body.span)
+    seq = r.SeqExpr((block,), r.Tuple((body, r.Tuple(tuple(slopes)))), func.body.span)
     return remove_all_unused(make_function(builder.get(), func.params, seq, func.is_pure, func.attrs, func.span))
 
 
-def _without_names(binding: Binding, builder: BlockBuilder) -> Binding:
+def _without_names(binding: r.Binding, builder: BlockBuilder) -> r.Binding:
     """Copy a binding into the function with gradients.
     A call that names a te gradient becomes a plain one."""
     value = binding.value
-    if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name != "relax.call_tir_with_grad":
+    if not isinstance(value, r.Call) or not isinstance(value.op, Op) or value.op.name != "relax.call_tir_with_grad":
         return binding
-    return VarBinding(binding.var, builder.normalize(without_gradient(builder, value)), binding.span)
+    return r.VarBinding(binding.var, builder.normalize(without_gradient(builder, value)), binding.span)
 
 
-def _target(body: RelaxExpr, index: int, func: Function) -> tuple[RelaxExpr, TensorStructInfo]:
+def _target(body: RelaxExpr, index: int, func: r.Function) -> tuple[RelaxExpr, r.TensorStructInfo]:
     """The result that gradients are taken of, and what is known of it."""
-    info = info_of(body)
-    if isinstance(info, TupleStructInfo):
+    info = r.info_of(body)
+    if isinstance(info, r.TupleStructInfo):
         if not 0 <= index < len(info.fields):
             raise ArgumentError(f"target_index is {index}, and the function returns {len(info.fields)} values")
-        target = body.fields[index] if isinstance(body, Tuple) else TupleGetItem(body, index)
+        target = body.fields[index] if isinstance(body, r.Tuple) else r.TupleGetItem(body, index)
         info = info.fields[index]
     elif index:
         raise ArgumentError(f"target_index is {index}, and the function returns one value")
     else:
         target = body
-    if not isinstance(info, TensorStructInfo) or info.ndim != 0 or not _holds_only_tensors(info, floats=True):
+    if not isinstance(info, r.TensorStructInfo) or info.ndim != 0 or not _holds_only_tensors(info, floats=True):
         raise IRError(
             f"gradients are taken of one floating point number, and the function returns {info}{at(func.span)}",
             hint="add its elements up with relax.op.sum, or multiply them with weights first",

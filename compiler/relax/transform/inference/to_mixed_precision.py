@@ -8,26 +8,8 @@ from compiler.errors import ArgumentError
 from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    Expr,
-    Function,
-    Id,
-    SeqExpr,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    info_of,
-)
 from compiler.relax.op.core.registry import OPERATORS, Operator
 from compiler.relax.op.movement.manipulate import astype
 from compiler.relax.transform.passes import relax_pass, rewritten
@@ -63,7 +45,7 @@ def to_mixed_precision(
             hint=f"dtype may be {' or '.join(SHORT)}; out_dtype {FULL}, or the same",
         )
     names = frozenset(fp16_input_names or ())
-    known = {param.name_hint for func in mod.values() if isinstance(func, Function) for param in func.params}
+    known = {param.name_hint for func in mod.values() if isinstance(func, r.Function) for param in func.params}
     if missing := sorted(names - known):
         raise ArgumentError(f"ToMixedPrecision: no function has a parameter {missing[0]!r}")
     return rewritten(mod, lambda own: _Mixed(own, out_dtype, names, dtype))
@@ -77,37 +59,37 @@ class _Mixed(PyExprMutator):
         self._out_dtype = out_dtype
         self._names = names
         self._dtype = dtype
-        self._params: frozenset[Var] = frozenset()
-        self._short: dict[Id, Var] = {}
-        self._full: dict[Id, Var] = {}
-        self._gone: set[Id] = set()  # values that there are in the short form only
-        self._native: set[Id] = set()  # values that are worth being short: results of products, and what follows them
+        self._params: frozenset[r.Var] = frozenset()
+        self._short: dict[r.Id, r.Var] = {}
+        self._full: dict[r.Id, r.Var] = {}
+        self._gone: set[r.Id] = set()  # values that there are in the short form only
+        self._native: set[r.Id] = set()  # values that are worth being short: results of products, and what follows them
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: r.Function) -> Any:
         self._params = frozenset(op.params)
         self._short, self._full, self._native, self._gone = {}, {}, set(), set()
         if "Primitive" in op.attrs:
             return op
         return super().visit_function_(op)
 
-    def visit_var_def_(self, var: Var) -> Var:
+    def visit_var_def_(self, var: r.Var) -> r.Var:
         if var not in self._params or var.name_hint not in self._names or not _is_full(var.struct_info_):
             return var
-        made = Var(var.vid, _with_dtype(var.struct_info, self._dtype), var.span)
+        made = r.Var(var.vid, _with_dtype(var.struct_info, self._dtype), var.span)
         self._short[var.vid] = made
         self._native.add(var.vid)
         self._gone.add(var.vid)
         return made
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         made = super().visit_dataflow_block_(block)
         for forms in (self._short, self._full):
             for vid, var in list(forms.items()):
-                if isinstance(var, DataflowVar):
+                if isinstance(var, r.DataflowVar):
                     del forms[vid]
         return made
 
-    def visit_with_new_scope(self, expr: RelaxExpr) -> SeqExpr:
+    def visit_with_new_scope(self, expr: RelaxExpr) -> r.SeqExpr:
         kept = dict(self._short), dict(self._full), set(self._native)
         try:
             return super().visit_with_new_scope(expr)
@@ -116,7 +98,7 @@ class _Mixed(PyExprMutator):
 
     # ----------------------------------------------------------------------------- two forms
 
-    def visit_var_(self, op: Var) -> Any:
+    def visit_var_(self, op: r.Var) -> Any:
         """The value as it was."""
         if op.vid in self._full:
             return self._full[op.vid]
@@ -126,101 +108,101 @@ class _Mixed(PyExprMutator):
         return self._full[op.vid]
 
     def _cast(self, value: Any, dtype: str) -> Any:
-        info = info_of(value)
-        if isinstance(info, TupleStructInfo):
-            return Tuple(tuple([self._cast(self._item(value, i), dtype) for i in range(len(info.fields))]))
-        return astype(value, dtype) if isinstance(info, TensorStructInfo) and _is_float(info) else value
+        info = r.info_of(value)
+        if isinstance(info, r.TupleStructInfo):
+            return r.Tuple(tuple([self._cast(self._item(value, i), dtype) for i in range(len(info.fields))]))
+        return astype(value, dtype) if isinstance(info, r.TensorStructInfo) and _is_float(info) else value
 
-    def _item(self, value: Any, index: int) -> Var:
-        return self.builder_.emit(TupleGetItem(value, index))
+    def _item(self, value: Any, index: int) -> r.Var:
+        return self.builder_.emit(r.TupleGetItem(value, index))
 
     def _shortened(self, arg: RelaxExpr) -> Any:
         """The short form of an argument."""
-        if isinstance(arg, Tuple):
-            return Tuple(tuple([self._shortened(item) for item in arg.fields]))
-        if not _is_full(info_of(arg)):
+        if isinstance(arg, r.Tuple):
+            return r.Tuple(tuple([self._shortened(item) for item in arg.fields]))
+        if not _is_full(r.info_of(arg)):
             return self.visit_expr(arg)
-        if isinstance(arg, Constant):
+        if isinstance(arg, r.Constant):
             return astype(arg, self._dtype)
-        assert isinstance(arg, Var)
+        assert isinstance(arg, r.Var)
         if arg.vid not in self._short:
             self._short[arg.vid] = self.builder_.emit(self._cast(self.visit_expr(arg), self._dtype))
         return self._short[arg.vid]
 
     # ------------------------------------------------------------------------------ bindings
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
         value = binding.value
         made: Any = None
-        if isinstance(value, Call) and isinstance(value.op, Op) and self._is_short(value):
+        if isinstance(value, r.Call) and isinstance(value.op, Op) and self._is_short(value):
             made = self._short_call(value)
-        elif isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var):
+        elif isinstance(value, r.TupleGetItem) and isinstance(value.tuple_value, r.Var):
             source = value.tuple_value.vid
             if source in self._short and source in self._native and _is_full(binding.var.struct_info_):
-                made = TupleGetItem(self._short[source], value.index, value.span)
+                made = r.TupleGetItem(self._short[source], value.index, value.span)
         if made is None:
             super().visit_var_binding_(binding)
             return
         normal = self.builder_.normalize_value(made)
-        info = info_of(normal)
+        info = r.info_of(normal)
         if info == binding.var.struct_info_:  # summed in float32, or no numbers at all
-            self.builder_.emit_normalized(VarBinding(binding.var, normal, binding.span))
+            self.builder_.emit_normalized(r.VarBinding(binding.var, normal, binding.span))
             if _is_full(info):
                 self._native.add(binding.var.vid)
             return
-        if isinstance(binding.var, DataflowVar):
+        if isinstance(binding.var, r.DataflowVar):
             assert info is not None
-            var = DataflowVar(binding.var.vid, info, binding.var.span)
+            var = r.DataflowVar(binding.var.vid, info, binding.var.span)
             self._short[var.vid] = var
             self._gone.add(var.vid)
-            self.builder_.emit_normalized(VarBinding(var, normal, binding.span))
+            self.builder_.emit_normalized(r.VarBinding(var, normal, binding.span))
         else:
             short = self._short[binding.var.vid] = self.builder_.emit(normal)
             full = self.builder_.normalize_value(self._cast(short, FULL))
-            self.builder_.emit_normalized(VarBinding(binding.var, full, binding.span))
+            self.builder_.emit_normalized(r.VarBinding(binding.var, full, binding.span))
             self._full[binding.var.vid] = binding.var
         self._native.add(binding.var.vid)
 
-    def _is_short(self, call: Call) -> bool:
+    def _is_short(self, call: r.Call) -> bool:
         """Whether a call is computed of short numbers."""
         assert isinstance(call.op, Op)
         operator = OPERATORS.get(call.op.name)
-        numbers = [arg for arg in _leaves(call.args) if _is_full(info_of(arg))]
+        numbers = [arg for arg in _leaves(call.args) if _is_full(r.info_of(arg))]
         if operator is None or not numbers or operator.precision == "never" or "dtype" in call.attrs:
             return False
         if operator.precision == "always":
-            return all(isinstance(arg, Var | Constant) for arg in numbers)
-        short = [isinstance(arg, Var) and arg.vid in self._native for arg in numbers]
-        free = [isinstance(arg, Constant) or arg in self._params for arg in numbers]
+            return all(isinstance(arg, r.Var | r.Constant) for arg in numbers)
+        short = [isinstance(arg, r.Var) and arg.vid in self._native for arg in numbers]
+        free = [isinstance(arg, r.Constant) or arg in self._params for arg in numbers]
         return operator.pure and any(short) and all(a or b for a, b in zip(short, free))
 
-    def _short_call(self, call: Call) -> Expr:
+    def _short_call(self, call: r.Call) -> r.Expr:
         assert isinstance(call.op, Op)
         operator: Operator = OPERATORS[call.op.name]
         args = [self._shortened(arg) for arg in call.args]
         attrs = dict(call.attrs)
         if operator.precision == "always" and "out_dtype" in attrs:
             attrs["out_dtype"] = self._out_dtype
-        return Call(call.op, args, attrs, call.sinfo_args, call.span)
+        return r.Call(call.op, args, attrs, call.sinfo_args, call.span)
 
 
 def _leaves(args: tuple[RelaxExpr, ...]) -> list[RelaxExpr]:
-    return [leaf for arg in args for leaf in (_leaves(arg.fields) if isinstance(arg, Tuple) else [arg])]
+    return [leaf for arg in args for leaf in (_leaves(arg.fields) if isinstance(arg, r.Tuple) else [arg])]
 
 
-def _is_float(info: TensorStructInfo) -> bool:
+def _is_float(info: r.TensorStructInfo) -> bool:
     return info.dtype in (FULL, *SHORT)
 
 
-def _is_full(info: StructInfo | None) -> bool:
+def _is_full(info: r.StructInfo | None) -> bool:
     """Whether a value has float32 numbers that may be shortened."""
-    if isinstance(info, TupleStructInfo):
+    if isinstance(info, r.TupleStructInfo):
         return bool(info.fields) and all(map(_is_full, info.fields))
-    return isinstance(info, TensorStructInfo) and info.dtype == FULL
+    return isinstance(info, r.TensorStructInfo) and info.dtype == FULL
 
 
-def _with_dtype(info: StructInfo, dtype: str) -> StructInfo:
-    if isinstance(info, TupleStructInfo):
-        return TupleStructInfo(tuple([_with_dtype(item, dtype) for item in info.fields]))
-    assert isinstance(info, TensorStructInfo)
-    return TensorStructInfo(info.shape, dtype, info.vdevice, info.ndim if info.shape is None else -1)
+def _with_dtype(info: r.StructInfo, dtype: str) -> r.StructInfo:
+    if isinstance(info, r.TupleStructInfo):
+        return r.TupleStructInfo(tuple([_with_dtype(item, dtype) for item in info.fields]))
+    assert isinstance(info, r.TensorStructInfo)
+    return r.TensorStructInfo(info.shape, dtype, info.vdevice, info.ndim if info.shape is None else -1)

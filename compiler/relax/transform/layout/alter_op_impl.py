@@ -11,17 +11,8 @@ from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    Call,
-    ShapeExpr,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    info_of,
-)
 from compiler.relax.nodes.dims import int64, proven_equal
 from compiler.relax.op.execution.calls import call_tir
 from compiler.relax.op.movement.index import strided_slice
@@ -88,22 +79,22 @@ class _Alterer(PyExprMutator):
         self._module = mod
         self._kernels = kernels
 
-    def visit_call_(self, op: Call) -> Any:
+    def visit_call_(self, op: r.Call) -> Any:
         call: Any = super().visit_call_(op)
         if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
             return call
         gvar, args = call.args[0], call.args[1]
         func = self._module.get(gvar) if isinstance(gvar, GlobalVar) else None
         kernel = self._kernels.get(str(func.attrs.get(OPERATOR_NAME))) if isinstance(func, n.PrimFunc) else None
-        if kernel is None or not isinstance(args, Tuple):
+        if kernel is None or not isinstance(args, r.Tuple):
             return call
         return self._altered(kernel, call, args)
 
-    def _altered(self, kernel: _Kernel, call: Call, args: Tuple) -> Any:
+    def _altered(self, kernel: _Kernel, call: r.Call, args: r.Tuple) -> Any:
         """The call of the other kernel, with its arrays moved there and back."""
         builder = self.builder_
         (info,) = call.sinfo_args
-        outputs = info.fields if isinstance(info, TupleStructInfo) else (info,)
+        outputs = info.fields if isinstance(info, r.TupleStructInfo) else (info,)
         count = len(args.fields)
         if len(kernel.maps) != count + len(outputs):
             had = count + len(outputs)
@@ -114,23 +105,23 @@ class _Alterer(PyExprMutator):
         ]
         lying = [_lying(item, mapping) for item, mapping in zip(outputs, kernel.maps[count:])]
         gvar = builder.add_func(kernel.func.without_attr("global_symbol"), f"{call.args[0].name_hint}_altered")  # type: ignore[attr-defined]
-        several = isinstance(info, TupleStructInfo)
+        several = isinstance(info, r.TupleStructInfo)
         made = builder.emit(call_tir(gvar, inputs, lying if several else lying[0], *call.args[2:]))
         if not several:
             return self._back(made, outputs[0], kernel.maps[count])
-        fields = [builder.emit(TupleGetItem(made, place)) for place in range(len(outputs))]
-        return Tuple(tuple([builder.normalize_argument(self._back(field, item, mapping))
+        fields = [builder.emit(r.TupleGetItem(made, place)) for place in range(len(outputs))]
+        return r.Tuple(tuple([builder.normalize_argument(self._back(field, item, mapping))
                             for field, item, mapping in zip(fields, outputs, kernel.maps[count:])]))  # fmt: skip
 
-    def _back(self, value: RelaxExpr, info: StructInfo, mapping: IndexMap | None) -> Any:
+    def _back(self, value: RelaxExpr, info: r.StructInfo, mapping: IndexMap | None) -> Any:
         """A result of the kernel as the graph had it."""
         if mapping is None:
             return value
         dims = _dims(info)
         back, _ = mapping.non_surjective_inverse(dims)
         whole = self.builder_.normalize(layout_transform(value, back))
-        found = info_of(whole)
-        assert isinstance(found, TensorStructInfo)
+        found = r.info_of(whole)
+        assert isinstance(found, r.TensorStructInfo)
         assert found.dims is not None
         cut = [axis for axis, (a, b) in enumerate(zip(found.dims, dims)) if not proven_equal(a, b)]
         if not cut:
@@ -138,16 +129,16 @@ class _Alterer(PyExprMutator):
         return strided_slice(self.builder_.emit(whole), cut, [int64(0)] * len(cut), [dims[axis] for axis in cut])
 
 
-def _lying(info: StructInfo, mapping: IndexMap | None) -> TensorStructInfo:
+def _lying(info: r.StructInfo, mapping: IndexMap | None) -> r.TensorStructInfo:
     """Return what is known of an array that lies as `mapping` says."""
-    assert isinstance(info, TensorStructInfo)
+    assert isinstance(info, r.TensorStructInfo)
     if mapping is None:
         return info
-    return TensorStructInfo(ShapeExpr(tuple(mapping.map_shape(_dims(info)))), info.dtype, info.vdevice)
+    return r.TensorStructInfo(r.ShapeExpr(tuple(mapping.map_shape(_dims(info)))), info.dtype, info.vdevice)
 
 
-def _dims(info: StructInfo) -> tuple[Any, ...]:
-    dims = info.dims if isinstance(info, TensorStructInfo) else None
+def _dims(info: r.StructInfo) -> tuple[Any, ...]:
+    dims = info.dims if isinstance(info, r.TensorStructInfo) else None
     if dims is None or any(ops.as_int(size) is None for size in dims):
         raise IRError(f"AlterOpImpl moves arrays of constant shape only, not {info}")
     return dims

@@ -10,22 +10,9 @@ from compiler.errors import ArgumentError
 from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.relax import nodes as r
 from compiler.relax.analysis.unused import remove_all_unused
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import (
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    info_of,
-)
 from compiler.relax.op.core.layout import Layout, LayoutUse, Lies, as_written
 from compiler.relax.op.core.registry import OPERATORS, RefusedPart
 from compiler.relax.transform.layout.stored import Emit, moved, permuted
@@ -41,7 +28,7 @@ def convert_layout(
     context: PassContext,
     *,
     desired_layouts: Desired,
-    layout_cb: Callable[[Call], Desired | None] | None = None,
+    layout_cb: Callable[[r.Call], Desired | None] | None = None,
 ) -> IRModule:
     """Make operators work on the layouts that are asked for, and the operators between them follow.
 
@@ -75,21 +62,21 @@ class _Held:
 class _Converter(PyExprMutator):
     """Rewrites dataflow blocks. A plain visit of a variable returns it as it was written."""
 
-    def __init__(self, mod: IRModule, desired: Desired, ask: Callable[[Call], Desired | None] | None) -> None:
+    def __init__(self, mod: IRModule, desired: Desired, ask: Callable[[r.Call], Desired | None] | None) -> None:
         super().__init__(mod)
         self._desired = desired
         self._ask = ask
         self._inside = False
-        self._moved: dict[Var, _Held] = {}  # tensors of the block that lie otherwise than written
-        self._parts: dict[Var, list[_Held]] = {}  # tuples of the block whose fields do
-        self._tuples: dict[Var, Tuple] = {}  # tuples of the block that were put together
-        self._others: dict[Var, _Held] = {}  # any other tensor that was asked for in a layout
+        self._moved: dict[r.Var, _Held] = {}  # tensors of the block that lie otherwise than written
+        self._parts: dict[r.Var, list[_Held]] = {}  # tuples of the block whose fields do
+        self._tuples: dict[r.Var, r.Tuple] = {}  # tuples of the block that were put together
+        self._others: dict[r.Var, _Held] = {}  # any other tensor that was asked for in a layout
 
-    def visit_function_(self, op: Function) -> Any:
+    def visit_function_(self, op: r.Function) -> Any:
         made: Any = super().visit_function_(op)
         return made if made is op else remove_all_unused(made)
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+    def visit_dataflow_block_(self, block: r.DataflowBlock) -> r.BindingBlock:
         kept = self._moved, self._parts, self._tuples, self._others, self._inside
         self._moved, self._parts, self._tuples, self._others, self._inside = {}, {}, {}, {}, True
         try:
@@ -97,36 +84,36 @@ class _Converter(PyExprMutator):
         finally:
             self._moved, self._parts, self._tuples, self._others, self._inside = kept
 
-    def visit_var_(self, op: Var) -> Any:
+    def visit_var_(self, op: r.Var) -> Any:
         if op in self._moved:
             return self._version(self._moved[op], None)
         if op in self._parts:
             fields = [self._version(held, None) for held in self._parts[op]]
-            return self.builder_.emit(Tuple(tuple(fields)), op.name_hint)
+            return self.builder_.emit(r.Tuple(tuple(fields)), op.name_hint)
         return super().visit_var_(op)
 
     # ----------------------------------------------------------------------------- bindings
 
-    def visit_var_binding_(self, binding: VarBinding) -> None:
+    def visit_var_binding_(self, binding: r.VarBinding) -> None:
         var, value = binding.var, binding.value
-        held = self._known(value) if self._inside and isinstance(var, DataflowVar) else None
+        held = self._known(value) if self._inside and isinstance(var, r.DataflowVar) else None
         if held is not None:
             self._moved[var] = held
-        elif not self._inside or not isinstance(value, Call) or not self._call(var, value):
-            if isinstance(value, Tuple):
+        elif not self._inside or not isinstance(value, r.Call) or not self._call(var, value):
+            if isinstance(value, r.Tuple):
                 self._tuples[var] = value
             super().visit_var_binding_(binding)
 
     def _known(self, value: RelaxExpr) -> _Held | None:
         """The tensor that a name or a field stands for, if its layout is not as written."""
-        if isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var):
+        if isinstance(value, r.TupleGetItem) and isinstance(value.tuple_value, r.Var):
             whole = value.tuple_value
             if whole in self._parts:
                 return self._parts[whole][value.index]
             value = self._tuples[whole].fields[value.index] if whole in self._tuples else value
-        return self._moved.get(value) if isinstance(value, Var) else None
+        return self._moved.get(value) if isinstance(value, r.Var) else None
 
-    def _call(self, var: Var, call: Call) -> bool:
+    def _call(self, var: r.Var, call: r.Call) -> bool:
         """Rewrite a call as its operator's rule says. False if it stays as it is."""
         operator = OPERATORS.get(call.op.name) if isinstance(call.op, Op) else None
         if operator is None or isinstance(operator.layout, RefusedPart):
@@ -143,66 +130,66 @@ class _Converter(PyExprMutator):
         if operator.name == "relax.permute_dims":
             self._bind(var, permuted(self, args[0], list(found.attrs["axes"]), self.builder_.normalize))
             return True
-        anew = self.builder_.normalize(Call(call.op, args, {**call.attrs, **found.attrs}, call.sinfo_args, call.span))
+        anew = self.builder_.normalize(r.Call(call.op, args, {**call.attrs, **found.attrs}, call.sinfo_args, call.span))
         self._define(var, anew, found.outputs)
         return True
 
-    def _define(self, var: Var, value: RelaxExpr, outputs: tuple[Layout | None, ...]) -> None:
+    def _define(self, var: r.Var, value: RelaxExpr, outputs: tuple[Layout | None, ...]) -> None:
         """Bind a value whose tensors lie as `outputs`."""
         if all(lies is None or lies.is_identity for lies in outputs):
             self._bind(var, value)
             return
         made = self.builder_.emit(value, var.name_hint)
-        if isinstance(info_of(var), TupleStructInfo):
-            fields = [self.builder_.emit(TupleGetItem(made, place)) for place in range(len(outputs))]
+        if isinstance(r.info_of(var), r.TupleStructInfo):
+            fields = [self.builder_.emit(r.TupleGetItem(made, place)) for place in range(len(outputs))]
             held = [_Held(lies, {lies: field}) for field, lies in zip(fields, outputs)]
             self._parts[var] = held
-            if not isinstance(var, DataflowVar):
+            if not isinstance(var, r.DataflowVar):
                 del self._parts[var]
-                self._bind(var, Tuple(tuple([self._version(item, None) for item in held])))
+                self._bind(var, r.Tuple(tuple([self._version(item, None) for item in held])))
             return
         (lies,) = outputs
         self._moved[var] = _Held(lies, {lies: made})
-        if not isinstance(var, DataflowVar):
+        if not isinstance(var, r.DataflowVar):
             self._bind(var, self._version(self._moved[var], None, self.builder_.normalize))
             self._moved[var].versions[None] = self._remap.get(var.vid, var)
 
-    def _bind(self, var: Var, value: RelaxExpr) -> None:
+    def _bind(self, var: r.Var, value: RelaxExpr) -> None:
         """Bind the variable itself, under its name, to a value that is as written."""
-        info = info_of(value)
+        info = r.info_of(value)
         assert info is not None
         kept = self.with_struct_info(var, info)
         if kept is not var:
             self.set_var_remap(var.vid, kept)
-        self.builder_.emit_normalized(VarBinding(kept, value))
+        self.builder_.emit_normalized(r.VarBinding(kept, value))
 
     # ---------------------------------------------------------------------------- arguments
 
     def _lies(self, arg: RelaxExpr) -> Lies:
         """How an argument lies; None as it was written."""
-        if isinstance(arg, Var):
+        if isinstance(arg, r.Var):
             if arg in self._moved:
                 return self._moved[arg].first
             if arg in self._parts:
                 return tuple([held.first for held in self._parts[arg]])
             arg = self._tuples.get(arg, arg)
-        if isinstance(arg, Tuple):
-            held = [self._moved.get(item) if isinstance(item, Var) else None for item in arg.fields]
+        if isinstance(arg, r.Tuple):
+            held = [self._moved.get(item) if isinstance(item, r.Var) else None for item in arg.fields]
             return tuple([None if item is None else item.first for item in held])
         return None
 
     def _argument(self, arg: RelaxExpr, lies: Lies) -> Any:
         """An argument, lying as is asked for."""
         if isinstance(lies, tuple):
-            if isinstance(arg, Var) and arg in self._parts:
-                return Tuple(tuple([self._version(held, own) for held, own in zip(self._parts[arg], lies)]))
-            whole = self._tuples.get(arg, arg) if isinstance(arg, Var) else arg
-            if not isinstance(whole, Tuple):
+            if isinstance(arg, r.Var) and arg in self._parts:
+                return r.Tuple(tuple([self._version(held, own) for held, own in zip(self._parts[arg], lies)]))
+            whole = self._tuples.get(arg, arg) if isinstance(arg, r.Var) else arg
+            if not isinstance(whole, r.Tuple):
                 return self.visit_expr(arg)
-            return Tuple(tuple([self._argument(item, own) for item, own in zip(whole.fields, lies)]))
+            return r.Tuple(tuple([self._argument(item, own) for item, own in zip(whole.fields, lies)]))
         if lies is None:
             return self.visit_expr(arg)
-        if not isinstance(arg, Var):
+        if not isinstance(arg, r.Var):
             return self._version(_Held(None, {None: self.visit_expr(arg)}), lies)
         held = self._moved.get(arg)
         if held is None:
@@ -223,5 +210,5 @@ def _rank(held: _Held) -> int:
     """How many dimensions the tensor has as written."""
     if held.first is not None:
         return held.first.ndim
-    info = info_of(held.versions[None])
-    return info.ndim if isinstance(info, TensorStructInfo) else -1
+    info = r.info_of(held.versions[None])
+    return info.ndim if isinstance(info, r.TensorStructInfo) else -1

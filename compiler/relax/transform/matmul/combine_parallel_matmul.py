@@ -10,18 +10,7 @@ from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
-from compiler.relax.nodes import (
-    Binding,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    TensorStructInfo,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    info_of,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.dims import proven_equal
 from compiler.relax.op.elementwise.binary import add
 from compiler.relax.op.linear_algebra import matmul
@@ -30,15 +19,15 @@ from compiler.relax.transform.call_rewriter import shape_of
 from compiler.relax.transform.passes import relax_pass
 from compiler.tir import nodes as n
 
-Check = Callable[[Var, list[RelaxExpr], list[RelaxExpr], dict[Var, RelaxExpr]], bool]
+Check = Callable[[r.Var, list[RelaxExpr], list[RelaxExpr], dict[r.Var, RelaxExpr]], bool]
 """Whether products are combined: `check(value, matrices, biases, bindings of the block)`."""
 _ACTIVATIONS = ("relax.nn.relu", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu")
 
 
 @relax_pass("CombineParallelMatmul", over="block", opt_level=1)
 def combine_parallel_matmul(
-    block: DataflowBlock, mod: IRModule, context: PassContext, *, check: Check | None = None
-) -> DataflowBlock:
+    block: r.DataflowBlock, mod: IRModule, context: PassContext, *, check: Check | None = None
+) -> r.DataflowBlock:
     """Compute several products of one value as one, with the matrices side by side, and cut it apart.
 
     lv = R.matmul(x, A)    →    lv = R.matmul(x, R.concat((A, B), axis=1))
@@ -48,7 +37,7 @@ def combine_parallel_matmul(
     the cut. `check(value, matrices, biases, bindings)` may refuse.
     """
 
-    def accepted(left: Var, branches: Sequence[MatmulBranch], values: dict[Var, RelaxExpr]) -> bool:
+    def accepted(left: r.Var, branches: Sequence[MatmulBranch], values: dict[r.Var, RelaxExpr]) -> bool:
         biases = [branch.bias for branch in branches if branch.bias is not None]
         return check is None or bool(check(left, [branch.matrix for branch in branches], biases, dict(values)))
 
@@ -59,37 +48,37 @@ def combine_parallel_matmul(
 class MatmulBranch:
     """A product, its matrix, and what is computed from it. Others use the last variable."""
 
-    product: Var
+    product: r.Var
     matrix: RelaxExpr
     out_dtype: str | None
     bias: RelaxExpr | None
-    activation: Call | None
-    last: Var
+    activation: r.Call | None
+    last: r.Var
 
 
-Accept = Callable[[Var, Sequence[MatmulBranch], dict[Var, RelaxExpr]], bool]
+Accept = Callable[[r.Var, Sequence[MatmulBranch], dict[r.Var, RelaxExpr]], bool]
 
 
 class Combiner:
     """Combines products of a block for which `accept(value, branches, values of the block)` is true."""
 
-    def __init__(self, block: DataflowBlock, accept: Accept) -> None:
+    def __init__(self, block: r.DataflowBlock, accept: Accept) -> None:
         self._block = block
         self._accept = accept
-        self._values: dict[Var, RelaxExpr] = {binding.var: binding.value for binding in block.bindings}
-        self._users: dict[Var, list[Binding]] = {}
+        self._values: dict[r.Var, RelaxExpr] = {binding.var: binding.value for binding in block.bindings}
+        self._users: dict[r.Var, list[r.Binding]] = {}
         for binding in block.bindings:
-            for var in dict.fromkeys(node for node in walk(binding.value) if isinstance(node, Var)):
+            for var in dict.fromkeys(node for node in walk(binding.value) if isinstance(node, r.Var)):
                 self._users.setdefault(var, []).append(binding)
-        self._mentioned: dict[Var, frozenset[Var]] = {}
+        self._mentioned: dict[r.Var, frozenset[r.Var]] = {}
 
-    def made(self) -> DataflowBlock:
-        groups: dict[Var, list[Binding]] = {}
+    def made(self) -> r.DataflowBlock:
+        groups: dict[r.Var, list[r.Binding]] = {}
         for binding in self._block.bindings:
             if (left := self._left(binding)) is not None:
                 groups.setdefault(left, []).append(binding)
-        instead: dict[Var, list[Binding]] = {}
-        gone: set[Var] = set()
+        instead: dict[r.Var, list[r.Binding]] = {}
+        gone: set[r.Var] = set()
         for left, products in groups.items():
             for alike in self._alike(products):
                 branches = self._branches(alike)
@@ -101,19 +90,19 @@ class Combiner:
                     gone |= {branch.product, branch.last, *self._between(branch)}
         return self._in_order(instead, gone) if gone else self._block
 
-    def _left(self, binding: Binding) -> Var | None:
+    def _left(self, binding: r.Binding) -> r.Var | None:
         value = binding.value
-        if not isinstance(value, Call) or not _is(value, "relax.matmul"):
+        if not isinstance(value, r.Call) or not _is(value, "relax.matmul"):
             return None
         x, matrix = value.args
         shape = shape_of(matrix)
-        fits = isinstance(x, Var) and isinstance(matrix, Var | Constant) and shape is not None and len(shape) >= 2
+        fits = isinstance(x, r.Var) and isinstance(matrix, r.Var | r.Constant) and shape is not None and len(shape) >= 2
         left = shape_of(x)
-        return x if fits and isinstance(x, Var) and left is not None and len(left) >= 2 else None
+        return x if fits and isinstance(x, r.Var) and left is not None and len(left) >= 2 else None
 
-    def _alike(self, products: Sequence[Binding]) -> list[list[Binding]]:
+    def _alike(self, products: Sequence[r.Binding]) -> list[list[r.Binding]]:
         """Group products that may be one: of the same type, with matrices that differ only in their columns."""
-        found: list[list[Binding]] = []
+        found: list[list[r.Binding]] = []
         for binding in products:
             for group in found:
                 if self._fits(group, binding):
@@ -123,33 +112,33 @@ class Combiner:
                 found.append([binding])
         return [group for group in found if len(group) > 1]
 
-    def _fits(self, group: Sequence[Binding], binding: Binding) -> bool:
+    def _fits(self, group: Sequence[r.Binding], binding: r.Binding) -> bool:
         first, other = group[0].value, binding.value
-        assert isinstance(first, Call)
-        assert isinstance(other, Call)
+        assert isinstance(first, r.Call)
+        assert isinstance(other, r.Call)
         a, b = shape_of(first.args[1]), shape_of(other.args[1])
         assert a is not None
         assert b is not None
         columns = all(isinstance(shape[-1], n.IntImm) for shape in (a, b))
         same = len(a) == len(b) and all(map(proven_equal, a[:-1], b[:-1])) and first.attrs == other.attrs
-        types = [info_of(call.args[1]) for call in (first, other)]
-        dtypes = {info.dtype for info in types if isinstance(info, TensorStructInfo)}
+        types = [r.info_of(call.args[1]) for call in (first, other)]
+        dtypes = {info.dtype for info in types if isinstance(info, r.TensorStructInfo)}
         needed = self._needed(other.args[1])
         free = all(item.var not in needed for item in group)
         return columns and same and len(dtypes) == 1 and free
 
-    def _needed(self, expr: RelaxExpr) -> frozenset[Var]:
+    def _needed(self, expr: RelaxExpr) -> frozenset[r.Var]:
         """The variables of the block that a value follows from."""
-        if not isinstance(expr, Var) or expr not in self._values:
+        if not isinstance(expr, r.Var) or expr not in self._values:
             return frozenset()
         if expr not in self._mentioned:
-            direct = [node for node in walk(self._values[expr]) if isinstance(node, Var) and node in self._values]
+            direct = [node for node in walk(self._values[expr]) if isinstance(node, r.Var) and node in self._values]
             self._mentioned[expr] = frozenset({expr}).union(*map(self._needed, direct))
         return self._mentioned[expr]
 
     # ------------------------------------------------------------------- what follows products
 
-    def _branches(self, products: Sequence[Binding]) -> list[MatmulBranch]:
+    def _branches(self, products: Sequence[r.Binding]) -> list[MatmulBranch]:
         plain = [_plain(item) for item in products]
         biased = [self._with_bias(branch, plain) for branch in plain]
         if any(branch is None for branch in biased):
@@ -161,18 +150,18 @@ class Combiner:
             return [branch for branch in biased if branch is not None]
         return made
 
-    def _only_user(self, var: Var) -> Binding | None:
+    def _only_user(self, var: r.Var) -> r.Binding | None:
         users = self._users.get(var, [])
-        return users[0] if len(users) == 1 and isinstance(var, DataflowVar) else None
+        return users[0] if len(users) == 1 and isinstance(var, r.DataflowVar) else None
 
     def _with_bias(self, branch: MatmulBranch, group: Sequence[MatmulBranch]) -> MatmulBranch | None:
         user = self._only_user(branch.product)
         value = None if user is None else user.value
-        if user is None or not isinstance(value, Call) or not _is(value, "relax.add"):
+        if user is None or not isinstance(value, r.Call) or not _is(value, "relax.add"):
             return None
         bias = value.args[1] if value.args[0] is branch.product else value.args[0]
         shape, columns = shape_of(bias), shape_of(branch.matrix)
-        if not isinstance(bias, Var | Constant) or shape is None or columns is None or len(shape) != 1:
+        if not isinstance(bias, r.Var | r.Constant) or shape is None or columns is None or len(shape) != 1:
             return None
         if any(other.product in self._needed(bias) for other in group) or not proven_equal(shape[0], columns[-1]):
             return None
@@ -181,28 +170,28 @@ class Combiner:
     def _with_activation(self, branch: MatmulBranch) -> MatmulBranch | None:
         user = self._only_user(branch.last)
         value = None if user is None else user.value
-        if user is None or not isinstance(value, Call) or not _is(value, *_ACTIVATIONS):
+        if user is None or not isinstance(value, r.Call) or not _is(value, *_ACTIVATIONS):
             return None
         return replace(branch, activation=value, last=user.var)
 
-    def _between(self, branch: MatmulBranch) -> list[Var]:
+    def _between(self, branch: MatmulBranch) -> list[r.Var]:
         """The variables between a product and what others see of it."""
         return [user.var for user in self._users.get(branch.product, []) if branch.bias is not None]
 
     # -------------------------------------------------------------------------------- order
 
-    def _in_order(self, instead: Mapping[Var, list[Binding]], gone: set[Var]) -> DataflowBlock:
+    def _in_order(self, instead: Mapping[r.Var, list[r.Binding]], gone: set[r.Var]) -> r.DataflowBlock:
         """The block with combined products, each binding behind those that it needs."""
-        bindings: list[Binding] = []
+        bindings: list[r.Binding] = []
         for binding in self._block.bindings:
             if binding.var in instead:
                 bindings += instead[binding.var]
             elif binding.var not in gone:
                 bindings.append(binding)
         makers = {binding.var: binding for binding in bindings}
-        done: set[Var] = set()
-        ordered: list[Binding] = []
-        stack: list[tuple[Binding, bool]] = [(binding, False) for binding in reversed(bindings)]
+        done: set[r.Var] = set()
+        ordered: list[r.Binding] = []
+        stack: list[tuple[r.Binding, bool]] = [(binding, False) for binding in reversed(bindings)]
         while stack:
             binding, ready = stack.pop()
             if binding.var in done:
@@ -212,28 +201,28 @@ class Combiner:
                 ordered.append(binding)
                 continue
             stack.append((binding, True))
-            needed = [node for node in walk(binding.value) if isinstance(node, Var) and node in makers]
+            needed = [node for node in walk(binding.value) if isinstance(node, r.Var) and node in makers]
             stack += [(makers[var], False) for var in reversed(needed) if var not in done]
-        return DataflowBlock(tuple(ordered), self._block.span)
+        return r.DataflowBlock(tuple(ordered), self._block.span)
 
 
-def _is(call: Call, *names: str) -> bool:
+def _is(call: r.Call, *names: str) -> bool:
     return isinstance(call.op, Op) and call.op.name in names
 
 
-def _plain(product: Binding) -> MatmulBranch:
-    assert isinstance(product.value, Call)
+def _plain(product: r.Binding) -> MatmulBranch:
+    assert isinstance(product.value, r.Call)
     matrix = product.value.args[1]
     return MatmulBranch(product.var, matrix, product.value.attrs["out_dtype"], None, None, product.var)
 
 
-def _combined(left: Var, branches: Sequence[MatmulBranch]) -> list[Binding]:
+def _combined(left: r.Var, branches: Sequence[MatmulBranch]) -> list[r.Binding]:
     """The bindings of a product with all matrices, and of its parts."""
-    made: list[Binding] = []
+    made: list[r.Binding] = []
 
-    def bound(value: Any) -> Var:
-        var = DataflowVar("lv")
-        made.append(VarBinding(var, value))
+    def bound(value: Any) -> r.Var:
+        var = r.DataflowVar("lv")
+        made.append(r.VarBinding(var, value))
         return var
 
     shape = shape_of(branches[0].matrix)
@@ -245,12 +234,12 @@ def _combined(left: Var, branches: Sequence[MatmulBranch]) -> list[Binding]:
         value = bound(add(value, bound(concat(biases, axis=0))))
     activation = branches[0].activation
     if activation is not None:
-        value = bound(Call(activation.op, (value,), activation.attrs, activation.sinfo_args, activation.span))
+        value = bound(r.Call(activation.op, (value,), activation.attrs, activation.sinfo_args, activation.span))
     ends: list[int] = []
     for branch in branches[:-1]:
         columns = shape_of(branch.matrix)
         assert columns is not None
         ends.append((ends[-1] if ends else 0) + columns[-1].value)  # type: ignore[attr-defined]
     parts = bound(split(value, ends, axis=-1))
-    made += [VarBinding(branch.last, TupleGetItem(parts, index)) for index, branch in enumerate(branches)]
+    made += [r.VarBinding(branch.last, r.TupleGetItem(parts, index)) for index, branch in enumerate(branches)]
     return made

@@ -8,24 +8,8 @@ from typing import Any
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.joined_parts import JOINED_PARTS, Join
-from compiler.relax.nodes import (
-    Binding,
-    Call,
-    ExternFunc,
-    FuncStructInfo,
-    Function,
-    If,
-    ObjectStructInfo,
-    SeqExpr,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    info_of,
-)
 from compiler.tir import nodes as n
 
 Held = frozenset[int] | tuple[Any, ...]
@@ -41,8 +25,8 @@ class Lifetime:
     `escapes`: it may be seen after the function has returned, or somewhere that this analysis does not look.
     """
 
-    var: Var
-    call: Call
+    var: r.Var
+    call: r.Call
     begin: int
     end: int
     branches: tuple[tuple[int, bool], ...]
@@ -56,37 +40,37 @@ class Lifetimes:
 
     mod: IRModule
     arrays: list[Lifetime] = field(default_factory=list)
-    joins: dict[Var, Join[int]] = field(default_factory=dict)
-    _held: dict[Var, Held] = field(default_factory=dict)
+    joins: dict[r.Var, Join[int]] = field(default_factory=dict)
+    _held: dict[r.Var, Held] = field(default_factory=dict)
     _now: int = 0
     _conditions: int = 0
     _written: set[int] = field(default_factory=set)
 
     @staticmethod
-    def of(func: Function, mod: IRModule) -> Lifetimes:
+    def of(func: r.Function, mod: IRModule) -> Lifetimes:
         """Return the arrays that `func` makes, in order, and the calls that join some.
         The calls are given by the variables that they bind."""
         found = Lifetimes(mod)
         found._escape(found._sequence(func.body, ()))
         return found
 
-    def _sequence(self, seq: SeqExpr, branches: tuple[tuple[int, bool], ...]) -> Held:
+    def _sequence(self, seq: r.SeqExpr, branches: tuple[tuple[int, bool], ...]) -> Held:
         for block in seq.blocks:
             for binding in block.bindings:
                 self._now += 1
                 self._held[binding.var] = self._value(binding, branches)
         return self._of(seq.body)
 
-    def _value(self, binding: Binding, branches: tuple[tuple[int, bool], ...]) -> Held:
+    def _value(self, binding: r.Binding, branches: tuple[tuple[int, bool], ...]) -> Held:
         value = binding.value
         match value:
-            case Call(op=Op(name=name)) if name == ALLOC:
+            case r.Call(op=Op(name=name)) if name == ALLOC:
                 self.arrays.append(Lifetime(binding.var, value, self._now, self._now, branches))
                 return frozenset({len(self.arrays) - 1})
-            case Call():
+            case r.Call():
                 self._note_join(binding.var, value)
                 return self._call(value)
-            case If():
+            case r.If():
                 self._use(self._of(value.cond))
                 self._conditions += 1
                 condition = self._conditions
@@ -94,11 +78,11 @@ class Lifetimes:
                 no = self._sequence(value.false_branch, (*branches, (condition, False)))
                 self._now += 1
                 return _either(yes, no)
-            case SeqExpr():
+            case r.SeqExpr():
                 return self._sequence(value, branches)
-            case Function():
+            case r.Function():
                 for var in walk(value):
-                    if isinstance(var, Var):
+                    if isinstance(var, r.Var):
                         self._escape(self._held.get(var, _NOTHING))
                 return _NOTHING
         return self._of(value)
@@ -106,28 +90,28 @@ class Lifetimes:
     def _of(self, expr: RelaxExpr) -> Held:
         """Return the arrays in which the value of a leaf, a tuple or a field lies."""
         match expr:
-            case Var():
+            case r.Var():
                 return self._held.get(expr, _NOTHING)
-            case Tuple():
+            case r.Tuple():
                 return tuple([self._of(item) for item in expr.fields])
-            case TupleGetItem():
+            case r.TupleGetItem():
                 held = self._of(expr.tuple_value)
                 return held[expr.index] if isinstance(held, tuple) else held
         return _NOTHING
 
-    def _call(self, call: Call) -> Held:
+    def _call(self, call: r.Call) -> Held:
         args = frozenset().union(*[_flat(self._of(arg)) for arg in call.args])
         if isinstance(call.op, GlobalVar) and isinstance(self.mod.get(call.op), n.PrimFunc):
             self._write(args)
         elif isinstance(call.op, Op):
             self._operator(call, call.op.name, args)
-        elif isinstance(call.op, ExternFunc) and not holds_arrays(info_of(call)) and not args <= self._written:
+        elif isinstance(call.op, r.ExternFunc) and not holds_arrays(r.info_of(call)) and not args <= self._written:
             self._write(args)  # an array that nothing was written into yet is the function's result
         else:
             self._escape((args, self._of(call.op)))
-        return args if holds_arrays(info_of(call)) else _NOTHING
+        return args if holds_arrays(r.info_of(call)) else _NOTHING
 
-    def _note_join(self, var: Var, call: Call) -> None:
+    def _note_join(self, var: r.Var, call: r.Call) -> None:
         """Note a call of a kernel that concatenates arrays, if these are known."""
         func = self.mod.get(call.op) if isinstance(call.op, GlobalVar) else None
         sizes = func.attrs.get(JOINED_PARTS) if isinstance(func, n.PrimFunc) else None
@@ -136,11 +120,11 @@ class Lifetimes:
             *parts, whole = [number for item in held for number in item]
             self.joins[var] = Join(whole, tuple(parts), tuple(map(int, sizes)))
 
-    def _operator(self, call: Call, name: str, args: frozenset[int]) -> None:
+    def _operator(self, call: r.Call, name: str, args: frozenset[int]) -> None:
         self._use(args)
         if name == "relax.call_builtin_with_ctx":
             callee = call.args[0]
-            known = isinstance(callee, ExternFunc) and callee.global_symbol == "vm.builtin.call_tir_dyn"
+            known = isinstance(callee, r.ExternFunc) and callee.global_symbol == "vm.builtin.call_tir_dyn"
             self._write(args) if known else self._escape(args)
         elif name == "relax.make_closure":
             self._escape(args)
@@ -169,11 +153,11 @@ def _either(a: Held, b: Held) -> Held:
     return _flat(a) | _flat(b)
 
 
-def holds_arrays(info: StructInfo | None) -> bool:
+def holds_arrays(info: r.StructInfo | None) -> bool:
     """Whether a value with this StructInfo may be, or hold, an array."""
     match info:
-        case TupleStructInfo():
+        case r.TupleStructInfo():
             return any(map(holds_arrays, info.fields))
-        case None | TensorStructInfo() | ObjectStructInfo() | FuncStructInfo():
+        case None | r.TensorStructInfo() | r.ObjectStructInfo() | r.FuncStructInfo():
             return True
     return False

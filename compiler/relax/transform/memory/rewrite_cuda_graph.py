@@ -13,27 +13,8 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.config import register_option, truth
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.names import FreshNames
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    ExternFunc,
-    Function,
-    ObjectStructInfo,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    ShapeStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    set_struct_info,
-)
 from compiler.relax.nodes.dims import int64
 from compiler.relax.nodes.renew import Renewal
 from compiler.relax.nodes.symbols import symbols_in, symbols_set_by
@@ -91,7 +72,7 @@ def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
         names.take(gvar.name_hint)
     keys = 0
     for name, func in mod.items():
-        if isinstance(func, Function) and func.body is not None:
+        if isinstance(func, r.Function) and func.body is not None:
             found = _Rewriter(mod, func, names, keys)
             functions[name] = found.made()
             functions.update(found.added)
@@ -100,7 +81,7 @@ def rewrite_cuda_graph(mod: IRModule, context: PassContext) -> IRModule:
 
 
 def _name_of(value: RelaxExpr) -> str:
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
+    return value.op.name if isinstance(value, r.Call) and isinstance(value.op, Op) else ""
 
 
 @dataclass
@@ -108,20 +89,20 @@ class _Rewriter:
     """One function, all of whose blocks are plain."""
 
     mod: IRModule
-    func: Function
+    func: r.Function
     names: FreshNames
     key: int
-    added: dict[GlobalVar, Function] = field(default_factory=dict)
-    _storages: dict[Var, Binding] = field(default_factory=dict)
-    _static: dict[Var, frozenset[Var]] = field(default_factory=dict)
+    added: dict[GlobalVar, r.Function] = field(default_factory=dict)
+    _storages: dict[r.Var, r.Binding] = field(default_factory=dict)
+    _static: dict[r.Var, frozenset[r.Var]] = field(default_factory=dict)
     """Arrays, and tuples of them, that lie in the same place at every call: the storages that they lie in."""
     _captured: frozenset[n.Var] = frozenset()
-    _region: list[Binding] = field(default_factory=list)
-    _out: list[Binding] = field(default_factory=list)
+    _region: list[r.Binding] = field(default_factory=list)
+    _out: list[r.Binding] = field(default_factory=list)
 
-    def made(self) -> Function:
+    def made(self) -> r.Function:
         func = self.func
-        if any(isinstance(block, DataflowBlock) for block in func.body.blocks):
+        if any(isinstance(block, r.DataflowBlock) for block in func.body.blocks):
             return func
         bindings = [binding for block in func.body.blocks for binding in block.bindings]
         count = func.attrs.get(NUM_INPUT)
@@ -143,12 +124,12 @@ class _Rewriter:
             self._end_region(bindings[number:])
             self._out.append(self._renewal.binding(binding))
         self._end_region([])
-        body = SeqExpr((BindingBlock(tuple(self._out)),), self._renewal.expr(func.body.body), func.body.span)
+        body = r.SeqExpr((r.BindingBlock(tuple(self._out)),), self._renewal.expr(func.body.body), func.body.span)
         return make_function(self.mod, func.params, body, func.is_pure, func.attrs, func.span)
 
     # ------------------------------------------------------------------------- what is static
 
-    def _find(self, bindings: Sequence[Binding], weights: Sequence[Var]) -> None:
+    def _find(self, bindings: Sequence[r.Binding], weights: Sequence[r.Var]) -> None:
         """Storages of constant size whose arrays only kernels use, and these arrays."""
         self._static = {weight: frozenset() for weight in weights}
         for binding in bindings:
@@ -157,31 +138,31 @@ class _Rewriter:
                 self._storages[binding.var] = binding
             elif (storages := self._lies_in(value)) is not None:
                 self._static[binding.var] = storages
-        escaped: set[Var] = set()
+        escaped: set[r.Var] = set()
         for binding in bindings:
             if not self._is_plain_use(binding):
-                escaped.update(node for node in walk(binding.value) if isinstance(node, Var))
-        escaped.update(node for node in walk(self.func.body.body) if isinstance(node, Var))
+                escaped.update(node for node in walk(binding.value) if isinstance(node, r.Var))
+        escaped.update(node for node in walk(self.func.body.body) if isinstance(node, r.Var))
         gone = escaped.union(*[self._static.get(var, frozenset()) for var in escaped])
         self._storages = {var: binding for var, binding in self._storages.items() if var not in gone}
         self._static = {var: held for var, held in self._static.items() if held.isdisjoint(gone)}
 
-    def _lies_in(self, value: RelaxExpr) -> frozenset[Var] | None:
+    def _lies_in(self, value: RelaxExpr) -> frozenset[r.Var] | None:
         """The storages of an array, a view or a tuple of such; None for what may lie elsewhere."""
         match value:
-            case Var():
+            case r.Var():
                 return self._static.get(value)
-            case Tuple():
+            case r.Tuple():
                 held = [self._lies_in(item) for item in value.fields]
                 known = [item for item in held if item is not None]
                 return frozenset().union(*known) if held and len(known) == len(held) else None
-            case TupleGetItem():
+            case r.TupleGetItem():
                 return self._lies_in(value.tuple_value)
-            case Constant():
+            case r.Constant():
                 return frozenset()
-            case Call() if _name_of(value) == _TENSOR and self._is_known(value):
+            case r.Call() if _name_of(value) == _TENSOR and self._is_known(value):
                 return frozenset({value.args[0]}) if value.args[0] in self._storages else None
-            case Call() if _name_of(value) == _RESHAPE and self._is_known(value):
+            case r.Call() if _name_of(value) == _RESHAPE and self._is_known(value):
                 return self._lies_in(value.args[0])
         return None
 
@@ -189,7 +170,7 @@ class _Rewriter:
         """Whether numbers in a call, shape or scalar are constants, or dimensions that the function names."""
         return _is_constant(value, self._captured)
 
-    def _is_plain_use(self, binding: Binding) -> bool:
+    def _is_plain_use(self, binding: r.Binding) -> bool:
         """Whether a binding keeps none of its operands.
         A kernel keeps none, nor does what makes and frees arrays."""
         ends = _name_of(binding.value) in (_KILL_STORAGE, _KILL_TENSOR)
@@ -197,14 +178,14 @@ class _Rewriter:
 
     def _is_kernel(self, value: RelaxExpr) -> bool:
         """Whether a value is the call of a kernel."""
-        callee = value.op if isinstance(value, Call) else None
+        callee = value.op if isinstance(value, r.Call) else None
         return isinstance(callee, GlobalVar) and isinstance(self.mod.get(callee), n.PrimFunc)
 
-    def _may_be_recorded(self, binding: Binding) -> bool:
+    def _may_be_recorded(self, binding: r.Binding) -> bool:
         """Whether a binding is a kernel in static memory, or belongs to such."""
         value = binding.value
         if self._is_kernel(value):
-            assert isinstance(value, Call)
+            assert isinstance(value, r.Call)
             return all(self._lies_in(arg) is not None or self._is_known(arg) for arg in value.args)
         if binding.var in self._static:
             return True
@@ -217,12 +198,12 @@ class _Rewriter:
         self._renewal = Renewal()
         made = list(self._storages.values())
         storages = tuple([binding.var for binding in made])
-        alloc = self._add("cuda_graph_alloc", [], [VarBinding(b.var, b.value, b.span) for b in made], storages)
-        kept = Var(f"{alloc.name_hint}_kept", TupleStructInfo(tuple([ObjectStructInfo()] * len(made))))
-        self._out.append(VarBinding(kept, _builtin("get_cached_alloc", [alloc, self._number()], kept)))
-        self._out += [VarBinding(var, TupleGetItem(kept, place)) for place, var in enumerate(storages)]
+        alloc = self._add("cuda_graph_alloc", [], [r.VarBinding(b.var, b.value, b.span) for b in made], storages)
+        kept = r.Var(f"{alloc.name_hint}_kept", r.TupleStructInfo(tuple([r.ObjectStructInfo()] * len(made))))
+        self._out.append(r.VarBinding(kept, _builtin("get_cached_alloc", [alloc, self._number()], kept)))
+        self._out += [r.VarBinding(var, r.TupleGetItem(kept, place)) for place, var in enumerate(storages)]
 
-    def _end_region(self, rest: Sequence[Binding]) -> None:
+    def _end_region(self, rest: Sequence[r.Binding]) -> None:
         """Call a function of the collected bindings; if they are too few, keep them here."""
         region, self._region = self._region, []
         kernels = sum(self._is_kernel(binding.value) for binding in region)
@@ -230,58 +211,58 @@ class _Rewriter:
             self._out += [self._renewal.binding(binding) for binding in region]
             return
         defined = {binding.var for binding in region}
-        used = dict.fromkeys(node for b in region for node in walk(b.value) if isinstance(node, Var))
-        later = {node for b in rest for node in walk(b.value) if isinstance(node, Var)}
+        used = dict.fromkeys(node for b in region for node in walk(b.value) if isinstance(node, r.Var))
+        later = {node for b in rest for node in walk(b.value) if isinstance(node, r.Var)}
         inputs = [var for var in used if var not in defined]
         outputs = tuple([binding.var for binding in region if binding.var in later])
         args: list[RelaxExpr] = [self._renewal.expr(var) for var in inputs]
-        sizes = [ShapeExpr(symbols)] if (symbols := self._symbols_of(region, inputs)) else []
-        params = [*inputs, *[Var("shape_expr", ShapeStructInfo(size.values)) for size in sizes]]
+        sizes = [r.ShapeExpr(symbols)] if (symbols := self._symbols_of(region, inputs)) else []
+        params = [*inputs, *[r.Var("shape_expr", r.ShapeStructInfo(size.values)) for size in sizes]]
         func = self._add("cuda_graph_capture", params, region, outputs)
-        infos = TupleStructInfo(tuple([var.struct_info for var in outputs]))
-        result = Var(f"{func.name_hint}_result", infos)
-        given = [func, Tuple((*args, *sizes)), self._number(), *sizes]
-        self._out.append(VarBinding(result, _builtin("run_or_capture", given, result)))
-        self._out += [VarBinding(var, TupleGetItem(result, place)) for place, var in enumerate(outputs)]
+        infos = r.TupleStructInfo(tuple([var.struct_info for var in outputs]))
+        result = r.Var(f"{func.name_hint}_result", infos)
+        given = [func, r.Tuple((*args, *sizes)), self._number(), *sizes]
+        self._out.append(r.VarBinding(result, _builtin("run_or_capture", given, result)))
+        self._out += [r.VarBinding(var, r.TupleGetItem(result, place)) for place, var in enumerate(outputs)]
 
-    def _symbols_of(self, region: Sequence[Binding], inputs: Sequence[Var]) -> tuple[n.Var, ...]:
+    def _symbols_of(self, region: Sequence[r.Binding], inputs: Sequence[r.Var]) -> tuple[n.Var, ...]:
         """The dimensions that kernels of a region, or its arguments, depend on."""
         found = [node for binding in region for node in walk(binding.value) if isinstance(node, n.Var)]
         infos = [var.struct_info for var in (*inputs, *[binding.var for binding in region])]
         return tuple(dict.fromkeys([*found, *[symbol for info in infos for symbol in symbols_in(info)]]))
 
     def _add(
-        self, name: str, params: Sequence[Var], bindings: Sequence[Binding], outputs: tuple[Var, ...]
+        self, name: str, params: Sequence[r.Var], bindings: Sequence[r.Binding], outputs: tuple[r.Var, ...]
     ) -> GlobalVar:
         """Add a private function; its variables are its own."""
         renewal = Renewal(fresh=True)
         own = [renewal.define(var) for var in params]
-        seq = SeqExpr((BindingBlock(tuple([renewal.binding(b) for b in bindings])),),
-                      Tuple(tuple([renewal.expr(var) for var in outputs])))  # fmt: skip
+        seq = r.SeqExpr((r.BindingBlock(tuple([renewal.binding(b) for b in bindings])),),
+                      r.Tuple(tuple([renewal.expr(var) for var in outputs])))  # fmt: skip
         gvar = GlobalVar(self.names.unique(name))
         func = self.added[gvar] = copy_with_new_vars(make_function(self.mod, own, seq, False))
-        set_struct_info(gvar, func.struct_info)
+        r.set_struct_info(gvar, func.struct_info)
         return gvar
 
-    def _number(self) -> PrimValue:
+    def _number(self) -> r.PrimValue:
         self.key += 1
-        return PrimValue(int64(self.key - 1))
+        return r.PrimValue(int64(self.key - 1))
 
 
-def _builtin(name: str, args: Sequence[RelaxExpr], result: Var) -> Call:
-    callee = ExternFunc(f"vm.builtin.cuda_graph.{name}")
+def _builtin(name: str, args: Sequence[RelaxExpr], result: r.Var) -> r.Call:
+    callee = r.ExternFunc(f"vm.builtin.cuda_graph.{name}")
     return call_builtin_with_ctx(callee, list(args), sinfo_args=result.struct_info)
 
 
 def _is_constant(expr: RelaxExpr, known: frozenset[n.Var] = frozenset()) -> bool:
     """Whether numbers in a call, shape or scalar are constants, or depend on `known` dimensions alone."""
     match expr:
-        case PrimValue():
+        case r.PrimValue():
             return _follows(expr.value, known)
-        case ShapeExpr():
+        case r.ShapeExpr():
             return all(_follows(size, known) for size in expr.values)
-        case Call():
-            return all(_is_constant(arg, known) for arg in expr.args if isinstance(arg, PrimValue | ShapeExpr))
+        case r.Call():
+            return all(_is_constant(arg, known) for arg in expr.args if isinstance(arg, r.PrimValue | r.ShapeExpr))
     return False
 
 

@@ -11,26 +11,8 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.joined_parts import JOINED_PARTS, Join, PlaceInArray, place_parts
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    Function,
-    ObjectStructInfo,
-    PrimStructInfo,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    TensorStructInfo,
-    Tuple,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    info_of,
-    set_struct_info,
-)
 from compiler.relax.nodes.dims import int64, simplified, text, variables
 from compiler.relax.nodes.renew import Renewal
 from compiler.relax.nodes.symbols import symbols_in, symbols_set_by
@@ -73,7 +55,7 @@ def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
     """
     functions = dict(mod.functions)
     for name, func in mod.items():
-        if isinstance(func, Function) and func.body is not None:
+        if isinstance(func, r.Function) and func.body is not None:
             functions[name] = _planned(func, mod)
     joining = [name for name, func in functions.items() if JOINED_PARTS in func.attrs]
     called = {node for func in functions.values() if joining for node in walk(func) if isinstance(node, GlobalVar)}
@@ -99,7 +81,7 @@ class _Bounds:
     most: Mapping[n.Var, int]
 
     @staticmethod
-    def of(func: Function) -> _Bounds:
+    def of(func: r.Function) -> _Bounds:
         known = [var for param in func.params for var in symbols_set_by(param.struct_info)]
         given = func.attrs.get(UPPER_BOUNDS) or {}
         most: dict[n.Var, int] = {}
@@ -127,7 +109,7 @@ def _number(value: object, name: str) -> int:
     return found
 
 
-def _planned(func: Function, mod: IRModule) -> Function:
+def _planned(func: r.Function, mod: IRModule) -> r.Function:
     bounds = _Bounds.of(func)
     lifetimes = Lifetimes.of(func, mod)
     arrays: dict[_Kind, dict[int, tuple[Lifetime, int]]] = {}
@@ -139,9 +121,9 @@ def _planned(func: Function, mod: IRModule) -> Function:
             bounded = bounded or (found[0].name == "" and _is_symbolic(array))
     if not arrays:
         return func
-    first: list[Binding] = _checks(func, bounds) if bounded else []
-    places: dict[Var, tuple[Var, PrimExpr]] = {}
-    joined: set[Var] = set()
+    first: list[r.Binding] = _checks(func, bounds) if bounded else []
+    places: dict[r.Var, tuple[r.Var, PrimExpr]] = {}
+    joined: set[r.Var] = set()
     for kind, members in arrays.items():
         within, calls = _parts(lifetimes.joins, members)
         joined |= calls
@@ -154,28 +136,28 @@ def _planned(func: Function, mod: IRModule) -> Function:
         ]
         arena = lay_out(pieces)
         begins = dict(zip(together, arena.offsets))
-        storage = Var("storage", ObjectStructInfo())
+        storage = r.Var("storage", r.ObjectStructInfo())
         size = simplified(kind.unit * arena.size)
-        made = memory_alloc_storage(ShapeExpr((size,)), kind.device, StringImm(kind.scope), "uint8")
-        set_struct_info(made, ObjectStructInfo())
-        first.append(VarBinding(storage, made))
+        made = memory_alloc_storage(r.ShapeExpr((size,)), kind.device, r.StringImm(kind.scope), "uint8")
+        r.set_struct_info(made, r.ObjectStructInfo())
+        first.append(r.VarBinding(storage, made))
         for number, (array, _) in members.items():
             place = within.get(number, PlaceInArray(number, 0))
             offset = simplified(kind.unit * begins[place.within]) + int64(place.offset)
             places[array.var] = storage, simplified(offset)
     placed = _Placed(places, joined).function(func)
     body = placed.body
-    seq = SeqExpr(merged([BindingBlock(tuple(first)), *body.blocks]), body.body, body.span)
-    set_struct_info(seq, body.struct_info)
-    return Function(placed.params, seq, placed.ret_struct_info, placed.is_pure, placed.attrs, placed.span)
+    seq = r.SeqExpr(merged([r.BindingBlock(tuple(first)), *body.blocks]), body.body, body.span)
+    r.set_struct_info(seq, body.struct_info)
+    return r.Function(placed.params, seq, placed.ret_struct_info, placed.is_pure, placed.attrs, placed.span)
 
 
 def _parts(
-    joins: Mapping[Var, Join[int]], members: Mapping[int, tuple[Lifetime, int]]
-) -> tuple[dict[int, PlaceInArray[int]], set[Var]]:
+    joins: Mapping[r.Var, Join[int]], members: Mapping[int, tuple[Lifetime, int]]
+) -> tuple[dict[int, PlaceInArray[int]], set[r.Var]]:
     """Where arrays lie that are parts of others, and the calls that then have nothing to copy.
     Parts and wholes are made in the same branch, have the sizes that the call expects, and begin where arrays may."""
-    fitting: dict[Join[int], Var] = {}
+    fitting: dict[Join[int], r.Var] = {}
     for var, join in joins.items():
         held = [members.get(number) for number in (join.whole, *join.parts)]
         sizes = [sum(join.sizes), *join.sizes]
@@ -190,24 +172,24 @@ def _parts(
 class _Placed(Renewal):
     """Puts arrays into their places, and leaves out the calls that only join them."""
 
-    def __init__(self, places: Mapping[Var, tuple[Var, PrimExpr]], joined: Set[Var]) -> None:
+    def __init__(self, places: Mapping[r.Var, tuple[r.Var, PrimExpr]], joined: Set[r.Var]) -> None:
         super().__init__()
         self._places = places
         self._joined = joined
 
-    def binding(self, binding: Binding) -> Binding:
+    def binding(self, binding: r.Binding) -> r.Binding:
         if binding.var in self._joined:
-            nothing = Tuple(())
-            set_struct_info(nothing, TupleStructInfo(()))
-            return VarBinding(binding.var, nothing, binding.span)
+            nothing = r.Tuple(())
+            r.set_struct_info(nothing, r.TupleStructInfo(()))
+            return r.VarBinding(binding.var, nothing, binding.span)
         if binding.var not in self._places:
             return super().binding(binding)
-        assert isinstance(binding.value, Call)
+        assert isinstance(binding.value, r.Call)
         storage, offset = self._places[binding.var]
         shape, dtype = binding.value.args[:2]
-        made = memory_alloc_tensor(storage, PrimValue(offset), shape, dtype)
-        set_struct_info(made, binding.var.struct_info)
-        return VarBinding(binding.var, made, binding.span)
+        made = memory_alloc_tensor(storage, r.PrimValue(offset), shape, dtype)
+        r.set_struct_info(made, binding.var.struct_info)
+        return r.VarBinding(binding.var, made, binding.span)
 
 
 def _is_symbolic(array: Lifetime) -> bool:
@@ -220,10 +202,10 @@ def _kind(array: Lifetime, bounds: _Bounds) -> tuple[_Kind, int] | None:
     None if the array must stay as it is."""
     _, _, device, scope = array.call.args
     info = array.var.struct_info_
-    number = info_of(device)
-    if not isinstance(info, TensorStructInfo) or info.dims is None or not isinstance(scope, StringImm):
+    number = r.info_of(device)
+    if not isinstance(info, r.TensorStructInfo) or info.dims is None or not isinstance(scope, r.StringImm):
         return None
-    if not isinstance(number, PrimStructInfo) or not isinstance(number.value, n.IntImm):
+    if not isinstance(number, r.PrimStructInfo) or not isinstance(number.value, n.IntImm):
         return None
     item = storage_dtype(info.dtype).itemsize
     largest = [bounds.largest(size) for size in info.dims]
@@ -262,13 +244,13 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _checks(func: Function, bounds: _Bounds) -> list[Binding]:
+def _checks(func: r.Function, bounds: _Bounds) -> list[r.Binding]:
     """Check that dimensions are at most their bounds: arrays would overlap otherwise."""
     name = str(func.attrs.get("global_symbol", "the function"))
-    made: list[Binding] = []
+    made: list[r.Binding] = []
     for var, most in bounds.most.items():
         message = f"{name}: {var.name} is {{}}, and its {UPPER_BOUNDS} is {most}"
-        call = assert_op(PrimValue(ops.less_equal(var, int64(most))), PrimValue(var), format=message)
-        set_struct_info(call, TupleStructInfo(()))
-        made.append(VarBinding(Var("_", TupleStructInfo(())), call))
+        call = assert_op(r.PrimValue(ops.less_equal(var, int64(most))), r.PrimValue(var), format=message)
+        r.set_struct_info(call, r.TupleStructInfo(()))
+        made.append(r.VarBinding(r.Var("_", r.TupleStructInfo(())), call))
     return made

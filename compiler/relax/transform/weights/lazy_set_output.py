@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
-from compiler.relax.nodes import (
-    Binding,
-    BindingBlock,
-    Call,
-    FuncStructInfo,
-    Function,
-    ObjectStructInfo,
-    PrimStructInfo,
-    PrimValue,
-    SeqExpr,
-    Tuple,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.dims import int64
 from compiler.relax.normalize import merged
 from compiler.relax.transform.functions import make_function
@@ -27,7 +13,7 @@ from compiler.relax.transform.weights.inputs import inputs_and_weights
 
 
 @relax_pass("LazySetOutput", over="function")
-def lazy_set_output(func: Function, mod: IRModule, context: PassContext) -> Function:
+def lazy_set_output(func: r.Function, mod: IRModule, context: PassContext) -> r.Function:
     """Take a function and call it with each result and its number once it is computed.
 
     The function itself returns nothing.
@@ -43,39 +29,39 @@ def lazy_set_output(func: Function, mod: IRModule, context: PassContext) -> Func
     """
     if func.body is None or "global_symbol" not in func.attrs:
         return func
-    set_info = FuncStructInfo([PrimStructInfo("int64"), ObjectStructInfo()], TupleStructInfo(()), False)
-    callback = Var("fset_output", set_info)
+    set_info = r.FuncStructInfo([r.PrimStructInfo("int64"), r.ObjectStructInfo()], r.TupleStructInfo(()), False)
+    callback = r.Var("fset_output", set_info)
     result = func.body.body
     bound = {binding.var: binding.value for block in func.body.blocks for binding in block.bindings}
-    value = bound.get(result, result) if isinstance(result, Var) else result
-    outputs = value.fields if isinstance(value, Tuple) else (result,)
+    value = bound.get(result, result) if isinstance(result, r.Var) else result
+    outputs = value.fields if isinstance(value, r.Tuple) else (result,)
     open_outputs = dict(enumerate(outputs))
     counted = inputs_and_weights(func)
     count = len(func.params) if counted is None else len(counted[0])
     params = (*func.params[:count], callback, *func.params[count:])
 
-    def given(known: set[object]) -> list[Binding]:
+    def given(known: set[object]) -> list[r.Binding]:
         """Give away what is known."""
-        made: list[Binding] = []
+        made: list[r.Binding] = []
         for index, output in list(open_outputs.items()):
-            if not isinstance(output, Var) or output in known:
+            if not isinstance(output, r.Var) or output in known:
                 del open_outputs[index]
-                call = Call(callback, (PrimValue(int64(index)), output))
-                made.append(VarBinding(Var("_", TupleStructInfo(())), call))
+                call = r.Call(callback, (r.PrimValue(int64(index)), output))
+                made.append(r.VarBinding(r.Var("_", r.TupleStructInfo(())), call))
         return made
 
     known: set[object] = set(func.params)
-    blocks: list[BindingBlock] = [BindingBlock(tuple(given(known)))]
+    blocks: list[r.BindingBlock] = [r.BindingBlock(tuple(given(known)))]
     for block in func.body.blocks:
-        if type(block) is not BindingBlock:
+        if type(block) is not r.BindingBlock:
             known.update(binding.var for binding in block.bindings)
-            blocks += [block, BindingBlock(tuple(given(known)))]
+            blocks += [block, r.BindingBlock(tuple(given(known)))]
             continue
-        plain: list[Binding] = []
+        plain: list[r.Binding] = []
         for binding in block.bindings:
             plain.append(binding)
             known.add(binding.var)
             plain += given(known)
-        blocks.append(BindingBlock(tuple(plain), block.span))
-    body = SeqExpr(merged([block for block in blocks if block.bindings]), Tuple(()), func.body.span)
+        blocks.append(r.BindingBlock(tuple(plain), block.span))
+    body = r.SeqExpr(merged([block for block in blocks if block.bindings]), r.Tuple(()), func.body.span)
     return make_function(mod, params, body, False, func.attrs, func.span)

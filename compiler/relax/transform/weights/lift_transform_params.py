@@ -11,24 +11,9 @@ from compiler.ir.base import GlobalVar, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import walk
+from compiler.relax import nodes as r
 from compiler.relax.analysis.compile_time import computable_at_compile_time
 from compiler.relax.analysis.variables import free_symbolic_vars
-from compiler.relax.nodes import (
-    Binding,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    SeqExpr,
-    ShapeExpr,
-    ShapeStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-)
 from compiler.relax.nodes.renew import Renewal
 from compiler.relax.nodes.symbols import symbols_set_by
 from compiler.relax.transform.functions import make_function
@@ -59,7 +44,7 @@ def lift_transform_params(
     if shared_transform is False:
         functions = dict(mod.functions)
         for name, func in mod.items():
-            if isinstance(func, Function) and inputs_and_weights(func) is not None:
+            if isinstance(func, r.Function) and inputs_and_weights(func) is not None:
                 lifted = _Lifting.of(func)
                 outputs = lifted.needed(lifted.early)
                 functions[name] = lifted.runtime(mod, outputs)
@@ -74,7 +59,7 @@ def _shared(mod: IRModule, wanted: Sequence[str] | None) -> IRModule:
     chosen = {
         name: func
         for name, func in mod.items()
-        if isinstance(func, Function)
+        if isinstance(func, r.Function)
         and inputs_and_weights(func) is not None
         and (wanted is None or name.name_hint in wanted)
     }
@@ -104,22 +89,22 @@ def _shared(mod: IRModule, wanted: Sequence[str] | None) -> IRModule:
 class _Lifting:
     """A function's weights, and the variables whose values follow from them, in order."""
 
-    func: Function
-    inputs: tuple[Var, ...]
-    weights: tuple[Var, ...]
-    early: list[Var]
-    values: dict[Var, RelaxExpr]
-    keys: dict[Var, Hashable] = field(default_factory=dict)
-    by_key: dict[Hashable, Var] = field(default_factory=dict)
+    func: r.Function
+    inputs: tuple[r.Var, ...]
+    weights: tuple[r.Var, ...]
+    early: list[r.Var]
+    values: dict[r.Var, RelaxExpr]
+    keys: dict[r.Var, Hashable] = field(default_factory=dict)
+    by_key: dict[Hashable, r.Var] = field(default_factory=dict)
     missing: list[n.Var] = field(default_factory=list)
 
     @staticmethod
-    def of(func: Function) -> _Lifting:
+    def of(func: r.Function) -> _Lifting:
         parts = inputs_and_weights(func)
         assert parts is not None
         inputs, weights = parts
         values = {binding.var: binding.value for block in func.body.blocks for binding in block.bindings}
-        early: list[Var] = []
+        early: list[r.Var] = []
         from_weights: set[object] = set(weights)
         for var in computable_at_compile_time(func):
             if any(node in from_weights for node in walk(values[var])):
@@ -136,19 +121,19 @@ class _Lifting:
     def _key(self, expr: RelaxExpr) -> Hashable:
         """Return what is equal for values that are computed alike from the weights."""
         match expr:
-            case Var():
+            case r.Var():
                 return self.keys.get(expr, ("var", expr))
-            case Constant():
+            case r.Constant():
                 return "constant", expr.content
-            case Call():
+            case r.Call():
                 return "call", expr.op, tuple(map(self._key, expr.args)), expr.attrs, str(expr.sinfo_args)
-            case Tuple():
+            case r.Tuple():
                 return "tuple", tuple(map(self._key, expr.fields))
-            case TupleGetItem():
+            case r.TupleGetItem():
                 return "item", self._key(expr.tuple_value), expr.index
         return type(expr), str(expr)
 
-    def variable(self, key: Hashable) -> Var:
+    def variable(self, key: Hashable) -> r.Var:
         """The weight, or the computed value, of a key."""
         if isinstance(key, tuple) and key[0] == "weight":
             return self.weights[key[1]]
@@ -159,19 +144,19 @@ class _Lifting:
         var = self.variable(key)
         return (0, self.weights.index(var)) if var in self.weights else (1, self.early.index(var))
 
-    def needed(self, lifted: Iterable[Var]) -> list[Var]:
+    def needed(self, lifted: Iterable[r.Var]) -> list[r.Var]:
         """The weights and lifted values that the rest of the function reads."""
         gone = set(lifted)
-        read: set[object] = {node for node in walk(self.func.body.body) if isinstance(node, Var)}
+        read: set[object] = {node for node in walk(self.func.body.body) if isinstance(node, r.Var)}
         for var, value in self.values.items():
             if var not in gone:
-                read.update(node for node in walk(value) if isinstance(node, Var))
+                read.update(node for node in walk(value) if isinstance(node, r.Var))
         return [var for var in (*self.weights, *self.early) if var in read and (var in gone or var in self.weights)]
 
-    def runtime(self, mod: IRModule, outputs: Sequence[Var]) -> Function:
+    def runtime(self, mod: IRModule, outputs: Sequence[r.Var]) -> r.Function:
         """The function that takes `outputs` in the place of its weights."""
         func = self.func
-        replaced = {var: Var(var.name_hint, var.struct_info) for var in outputs if var not in self.weights}
+        replaced = {var: r.Var(var.name_hint, var.struct_info) for var in outputs if var not in self.weights}
         params = [*self.inputs, *[replaced.get(var, var) for var in outputs]]
         dropped = set(replaced) | {var for var in self.early if not self._is_read(var, replaced)}
         blocks = []
@@ -179,11 +164,11 @@ class _Lifting:
             kept = tuple([binding for binding in block.bindings if binding.var not in dropped])
             if kept:
                 blocks.append(type(block)(kept, block.span))
-        body = Renewal(variables=dict(replaced)).expr(SeqExpr(tuple(blocks), func.body.body, func.body.span))
+        body = Renewal(variables=dict(replaced)).expr(r.SeqExpr(tuple(blocks), func.body.body, func.body.span))
         params += self._sizes(params, body)
         return make_function(mod, params, body, func.is_pure, func.attrs, func.span)
 
-    def _is_read(self, var: Var, replaced: dict[Var, Var]) -> bool:
+    def _is_read(self, var: r.Var, replaced: dict[r.Var, r.Var]) -> bool:
         """Whether the rest of the function still computes a value that was not lifted."""
         if var in replaced:
             return False
@@ -193,31 +178,31 @@ class _Lifting:
             return True
         return any(user not in early or self._is_read(user, replaced) for user in users)
 
-    def _sizes(self, params: Sequence[Var], body: SeqExpr) -> list[Var]:
+    def _sizes(self, params: Sequence[r.Var], body: r.SeqExpr) -> list[r.Var]:
         """A shape as one more parameter, for dimensions that only the weights told."""
         told = {var for param in self.func.params for var in symbols_set_by(param.struct_info)}
-        without = Function(list(params), body, self.func.ret_struct_info, self.func.is_pure)
+        without = r.Function(list(params), body, self.func.ret_struct_info, self.func.is_pure)
         self.missing = [var for var in free_symbolic_vars(without) if var in told]
-        return [Var("sizes", ShapeStructInfo(tuple(self.missing)))] if self.missing else []
+        return [r.Var("sizes", r.ShapeStructInfo(tuple(self.missing)))] if self.missing else []
 
-    def transform(self, mod: IRModule, outputs: Sequence[Var], name: str) -> Function:
+    def transform(self, mod: IRModule, outputs: Sequence[r.Var], name: str) -> r.Function:
         """The function of the weights that gives `outputs`."""
-        whole = Var("params", TupleStructInfo(tuple([weight.struct_info for weight in self.weights])))
+        whole = r.Var("params", r.TupleStructInfo(tuple([weight.struct_info for weight in self.weights])))
         wanted: set[object] = set(outputs)
-        bindings: list[Binding] = []
+        bindings: list[r.Binding] = []
         for var in reversed(list(self.values)):
             if var in wanted:
-                wanted.update(node for node in walk(self.values[var]) if isinstance(node, Var))
-                bindings.append(VarBinding(var, self.values[var]))
-        reads = [VarBinding(w, TupleGetItem(whole, i)) for i, w in enumerate(self.weights) if w in wanted]
+                wanted.update(node for node in walk(self.values[var]) if isinstance(node, r.Var))
+                bindings.append(r.VarBinding(var, self.values[var]))
+        reads = [r.VarBinding(w, r.TupleGetItem(whole, i)) for i, w in enumerate(self.weights) if w in wanted]
         plain = _Inner()
-        block = plain.block(DataflowBlock((*reads, *reversed(bindings))))
+        block = plain.block(r.DataflowBlock((*reads, *reversed(bindings))))
         fields: list[RelaxExpr] = [plain.expr(var) for var in outputs]
         if self.missing:
-            fields.append(ShapeExpr(tuple(self.missing)))
-        result = Var("gv", None)
-        last = VarBinding(result, Tuple(tuple(fields)))
-        body = SeqExpr((type(block)((*block.bindings, last), block.span),), result)
+            fields.append(r.ShapeExpr(tuple(self.missing)))
+        result = r.Var("gv", None)
+        last = r.VarBinding(result, r.Tuple(tuple(fields)))
+        body = r.SeqExpr((type(block)((*block.bindings, last), block.span),), result)
         attrs = Attrs({"global_symbol": name, NUM_INPUT: 0})
         return copy_with_new_vars(make_function(mod, [whole], body, True, attrs))
 
@@ -225,9 +210,9 @@ class _Lifting:
 class _Inner(Renewal):
     """Copies in which every variable belongs to a dataflow block."""
 
-    def define(self, var: Var) -> Var:
-        if isinstance(var, DataflowVar):
+    def define(self, var: r.Var) -> r.Var:
+        if isinstance(var, r.DataflowVar):
             return super().define(var)
-        made = DataflowVar(var.vid, var.struct_info_, var.span)
+        made = r.DataflowVar(var.vid, var.struct_info_, var.span)
         self.variables[var] = made
         return made

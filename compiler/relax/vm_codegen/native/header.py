@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from compiler.arith.analyzer import Analyzer
 from compiler.errors import CodegenError
 from compiler.lower.blocks.shape_vars import ShapeVar, extent_text, names_for, shape_vars
-from compiler.relax.nodes import (
-    Function,
-    PrimStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.dims import dim as as_dim
 from compiler.relax.nodes.dims import variables
 from compiler.relax.vm_codegen.native.values import NativeStorage, NativeTensor, NotNative, ShapeValue, Value, bytes_of
@@ -48,7 +41,7 @@ def header_of(func: n.PrimFunc) -> FunctionHeader:
 class GraphHeader:
     """A graph function's parameters, flattened, and the values that its variables begin with."""
 
-    def __init__(self, name: str, func: Function) -> None:
+    def __init__(self, name: str, func: r.Function) -> None:
         self.name = name
         self.params: list[n.Var] = []
         self.buffers: dict[n.Var, n.Buffer] = {}
@@ -66,7 +59,7 @@ class GraphHeader:
         except CodegenError as error:
             raise NotNative(error.message) from None
 
-    def tells(self, info: TensorStructInfo) -> bool:
+    def tells(self, info: r.TensorStructInfo) -> bool:
         """Whether the parameters determine the shape of an array."""
         if info.dims is None:
             return False
@@ -83,9 +76,9 @@ class GraphHeader:
         self.params.append(handle)
         return data
 
-    def _value(self, name: str, info: StructInfo) -> Value:
+    def _value(self, name: str, info: r.StructInfo) -> Value:
         match info:
-            case TensorStructInfo():
+            case r.TensorStructInfo():
                 if not info.dtype or info.ndim < 0:
                     raise NotNative(f"the element type or number of dimensions of the argument {name!r} is not known")
                 dims = info.dims
@@ -93,15 +86,15 @@ class GraphHeader:
                     dims = tuple([n.Var(f"{name}_{axis}", "int64") for axis in range(info.ndim)])
                 data = self.buffer(name, dims, info.dtype)
                 return NativeTensor(NativeStorage(bytes_of(dims, info.dtype), data), dims, info.dtype)
-            case TupleStructInfo():
+            case r.TupleStructInfo():
                 return tuple([self._value(f"{name}_{index}", item) for index, item in enumerate(info.fields)])
-            case ShapeStructInfo():
+            case r.ShapeStructInfo():
                 count = info.ndim if info.values is None else len(info.values)
                 if count < 0:
                     raise NotNative(f"how many extents the shape {name!r} has is not known")
                 values = info.values or (None,) * count
                 return ShapeValue(tuple([self._number(f"{name}_{i}", v, "int64") for i, v in enumerate(values)]))
-            case PrimStructInfo():
+            case r.PrimStructInfo():
                 return self._number(name, info.value, info.dtype)
         raise NotNative(f"the argument {name!r} is neither an array, a tuple, a shape nor a number")
 

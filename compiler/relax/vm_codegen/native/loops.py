@@ -11,19 +11,7 @@ from dataclasses import dataclass
 
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.visit import walk
-from compiler.relax.nodes import (
-    Binding,
-    Call,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-)
+from compiler.relax import nodes as r
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +28,7 @@ class Loops:
         return frozenset(name for head, names in self.bodies.items() for name in names - {head})
 
 
-def loops_of(graphs: Mapping[str, Function]) -> Loops:
+def loops_of(graphs: Mapping[str, r.Function]) -> Loops:
     """The loops among a module's graph functions."""
     calls = {name: called_functions(func) & graphs.keys() for name, func in graphs.items()}
     bodies: dict[str, frozenset[str]] = {}
@@ -55,10 +43,10 @@ def loops_of(graphs: Mapping[str, Function]) -> Loops:
     return Loops(bodies, frozenset(recursive))
 
 
-def called_functions(func: Function) -> frozenset[str]:
+def called_functions(func: r.Function) -> frozenset[str]:
     """The names of the module's functions that a function mentions."""
     found = {node.name_hint for node in walk(func.body) if isinstance(node, GlobalVar)}
-    return frozenset(found | {node.global_symbol for node in walk(func.body) if isinstance(node, ExternFunc)})
+    return frozenset(found | {node.global_symbol for node in walk(func.body) if isinstance(node, r.ExternFunc)})
 
 
 def _is_entered(name: str, group: frozenset[str], calls: Mapping[str, frozenset[str]]) -> bool:
@@ -87,41 +75,41 @@ def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
     return frozenset(found)
 
 
-def tail_calls_only(func: Function, group: frozenset[str]) -> bool:
+def tail_calls_only(func: r.Function, group: frozenset[str]) -> bool:
     """Whether a function calls functions of a group only in tail position."""
-    assert isinstance(func.body, SeqExpr)
+    assert isinstance(func.body, r.SeqExpr)
     mentions = sum(node.name_hint in group for node in walk(func.body) if isinstance(node, GlobalVar))
     return mentions == _tail_calls(func.body, group)
 
 
 def _tail_calls(seq: RelaxExpr, group: frozenset[str]) -> int:
-    if not isinstance(seq, SeqExpr):
+    if not isinstance(seq, r.SeqExpr):
         return 0
     match tail_of(seq):
-        case Binding(value=Call(op=GlobalVar(name_hint=name))) if name in group:
+        case r.Binding(value=r.Call(op=GlobalVar(name_hint=name))) if name in group:
             return 1
-        case Binding(value=If() as branches):
+        case r.Binding(value=r.If() as branches):
             return _tail_calls(branches.true_branch, group) + _tail_calls(branches.false_branch, group)
     return 0
 
 
-def tail_of(seq: SeqExpr) -> Binding | None:
+def tail_of(seq: r.SeqExpr) -> r.Binding | None:
     """Return the binding of the call or condition in tail position; None if something follows it."""
     bindings = [binding for block in seq.blocks for binding in block.bindings]
     made = {binding.var: binding for binding in bindings}
-    fields = {b.var: b.value for b in bindings if isinstance(b.value, TupleGetItem)}
+    fields = {b.var: b.value for b in bindings if isinstance(b.value, r.TupleGetItem)}
     result = seq.body
-    while isinstance(result, Var | Tuple):
-        if isinstance(result, Tuple):
+    while isinstance(result, r.Var | r.Tuple):
+        if isinstance(result, r.Tuple):
             whole = _whole(result.fields, fields)
             if whole is None:
                 return None
             result = whole
             continue
         found = made.get(result)
-        if found is None or isinstance(found, MatchCast):
+        if found is None or isinstance(found, r.MatchCast):
             return None
-        if isinstance(found.value, Var | Tuple):
+        if isinstance(found.value, r.Var | r.Tuple):
             result = found.value
             continue
         after = bindings[bindings.index(found) + 1 :]
@@ -129,26 +117,26 @@ def tail_of(seq: SeqExpr) -> Binding | None:
     return None
 
 
-def _whole(items: Sequence[RelaxExpr], fields: Mapping[Var, TupleGetItem]) -> Var | None:
+def _whole(items: Sequence[RelaxExpr], fields: Mapping[r.Var, r.TupleGetItem]) -> r.Var | None:
     """The tuple of which these are all fields in order."""
-    found: Var | None = None
+    found: r.Var | None = None
     for index, item in enumerate(items):
-        field = fields.get(item) if isinstance(item, Var) else item
-        if not isinstance(field, TupleGetItem) or field.index != index or not isinstance(field.tuple_value, Var):
+        field = fields.get(item) if isinstance(item, r.Var) else item
+        if not isinstance(field, r.TupleGetItem) or field.index != index or not isinstance(field.tuple_value, r.Var):
             return None
         if found is not None and field.tuple_value is not found:
             return None
         found = field.tuple_value
-    if found is None or not isinstance(found.struct_info, TupleStructInfo):
+    if found is None or not isinstance(found.struct_info, r.TupleStructInfo):
         return None
     return found if len(found.struct_info.fields) == len(items) else None
 
 
-def _does_nothing(binding: Binding) -> bool:
+def _does_nothing(binding: r.Binding) -> bool:
     """Whether a binding after a call runs nothing: it renames a value, or ends its life."""
     match binding.value:
-        case Var() | Tuple() | TupleGetItem():
-            return not isinstance(binding, MatchCast)
-        case Call(op=Op(name=name)):
+        case r.Var() | r.Tuple() | r.TupleGetItem():
+            return not isinstance(binding, r.MatchCast)
+        case r.Call(op=Op(name=name)):
             return name == "relax.vm.kill_object" or name.startswith("relax.memory.kill_")
     return False

@@ -9,28 +9,7 @@ from compiler.arith.analyzer import Analyzer
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.lower.blocks.shape_vars import extent_text
-from compiler.relax.nodes import (
-    Binding,
-    Call,
-    Constant,
-    DataTypeImm,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    ShapeStructInfo,
-    StringImm,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    describe,
-)
+from compiler.relax import nodes as r
 from compiler.relax.nodes.dims import int64, replaced, simplified, variables
 from compiler.relax.nodes.unify import Values, unify
 from compiler.relax.vm_codegen.native.header import FunctionHeader, GraphHeader, fitted, header_of
@@ -80,9 +59,9 @@ class Surroundings:
     """
 
     kernels: Mapping[str, n.PrimFunc]
-    graphs: Mapping[str, Function]
+    graphs: Mapping[str, r.Function]
     written: Callable[[str], frozenset[int]]
-    constant: Callable[[Constant], int]
+    constant: Callable[[r.Constant], int]
     constants: int = 0
     checks: list[str] = field(default_factory=list)
     headers: dict[str, FunctionHeader] = field(default_factory=dict)
@@ -109,7 +88,7 @@ class FunctionTrace:
     does.
     """
 
-    def __init__(self, name: str, func: Function, around: Surroundings) -> None:
+    def __init__(self, name: str, func: r.Function, around: Surroundings) -> None:
         self.name = name
         self.around = around
         self.own = GraphHeader(name, func)
@@ -119,13 +98,13 @@ class FunctionTrace:
         self.written: set[NativeStorage] = set()
         self.position = 0
         self._scope = 0
-        self._values: dict[Var, Value] = dict(zip(func.params, self.own.values))
+        self._values: dict[r.Var, Value] = dict(zip(func.params, self.own.values))
         self._constants: dict[int, NativeTensor] = {}
         self.late: dict[n.Var, int] = {}
         self.result: Value = ()
         self._analyzer = Analyzer()
         self._refused: list[str] = []
-        assert isinstance(func.body, SeqExpr)
+        assert isinstance(func.body, r.SeqExpr)
         try:
             self._follow(func.body)
         except Follows as error:
@@ -134,19 +113,19 @@ class FunctionTrace:
         if self._refused:
             raise NotNative(self._refused[0], self._refused)
 
-    def _follow(self, body: SeqExpr) -> None:
+    def _follow(self, body: r.SeqExpr) -> None:
         self.result = self._sequence(body)
 
     # ---------------------------------------------------------------------------- structure
 
-    def _sequence(self, seq: SeqExpr) -> Value:
+    def _sequence(self, seq: r.SeqExpr) -> Value:
         for block in seq.blocks:
             for binding in block.bindings:
                 self._binding(binding)
         return self._value(seq.body)
 
-    def _binding(self, binding: Binding) -> None:
-        if isinstance(binding, MatchCast):
+    def _binding(self, binding: r.Binding) -> None:
+        if isinstance(binding, r.MatchCast):
             raise NotNative("a match_cast that no pass has lowered")
         try:
             self._values[binding.var] = self._value(binding.value)
@@ -158,41 +137,41 @@ class FunctionTrace:
 
     def _value(self, expr: RelaxExpr) -> Value:
         match expr:
-            case Var():
+            case r.Var():
                 found = self._values[expr]
                 if isinstance(found, Unknown):
                     raise Follows(f"{expr.name_hint}, which the interpreter makes")
                 return found
-            case Constant():
+            case r.Constant():
                 return self._constant(expr)
-            case ShapeExpr():
+            case r.ShapeExpr():
                 return ShapeValue(expr.values)
-            case PrimValue():
+            case r.PrimValue():
                 return expr.value
-            case StringImm() | DataTypeImm():
+            case r.StringImm() | r.DataTypeImm():
                 return Text(str(expr.value))
             case GlobalVar():
                 return FunctionName(expr.name_hint)
-            case ExternFunc():
+            case r.ExternFunc():
                 return FunctionName(expr.global_symbol)
-            case Tuple():
+            case r.Tuple():
                 return tuple([self._value(item) for item in expr.fields])
-            case TupleGetItem():
+            case r.TupleGetItem():
                 return self._field(self._value(expr.tuple_value), expr.index)
-            case If():
+            case r.If():
                 return self._if(expr)
-            case SeqExpr():
+            case r.SeqExpr():
                 return self._sequence(expr)
-            case Call():
+            case r.Call():
                 return self._call(expr)
-        raise NotNative(describe(expr))
+        raise NotNative(r.describe(expr))
 
     def _field(self, value: Value, index: int) -> Value:
         if not isinstance(value, tuple) or not 0 <= index < len(value):
             raise NotNative(f"field {index} of what is no tuple with such a field")
         return value[index]
 
-    def _constant(self, constant: Constant) -> NativeTensor:
+    def _constant(self, constant: r.Constant) -> NativeTensor:
         number = self.around.constant(constant)
         self.around.constants = max(self.around.constants, number + 1)
         if number not in self._constants:
@@ -223,7 +202,7 @@ class FunctionTrace:
 
     # --------------------------------------------------------------------------- conditions
 
-    def _condition(self, expr: If) -> NativeTensor | PrimExpr:
+    def _condition(self, expr: r.If) -> NativeTensor | PrimExpr:
         condition = self._value(expr.cond)
         if not isinstance(condition, NativeTensor | PrimExpr):
             raise NotNative("a condition that is neither an array nor a number")
@@ -235,13 +214,13 @@ class FunctionTrace:
         self.position += 1
         return condition
 
-    def _if(self, expr: If) -> Value:
+    def _if(self, expr: r.If) -> Value:
         condition = self._condition(expr)
         kept, outer = self.code, self._scope
         taken: list[tuple[int, list[Instruction], Value]] = []
         for branch in (expr.true_branch, expr.false_branch):
             self.code, self._scope = [], self.position
-            assert isinstance(branch, SeqExpr)
+            assert isinstance(branch, r.SeqExpr)
             value = self._sequence(branch)
             taken.append((self._scope, self.code, value))
             self.position += 1
@@ -374,18 +353,18 @@ class FunctionTrace:
 
     # -------------------------------------------------------------------------------- calls
 
-    def _call(self, call: Call) -> Value:
+    def _call(self, call: r.Call) -> Value:
         match call.op:
             case Op(name="relax.call_builtin_with_ctx"):
                 callee, args = call.args
-                assert isinstance(callee, ExternFunc)
-                fields = args.fields if isinstance(args, Tuple) else ()
+                assert isinstance(callee, r.ExternFunc)
+                fields = args.fields if isinstance(args, r.Tuple) else ()
                 return self._named(callee.global_symbol, fields)
             case Op():
                 if call.op.name == "relax.vm.kill_object" or call.op.name.startswith("relax.memory.kill_"):
                     return NOTHING
                 raise NotNative(f"the operator {call.op.name}")
-            case ExternFunc():
+            case r.ExternFunc():
                 return self._named(call.op.global_symbol, call.args)
             case GlobalVar():
                 return self._function(call.op.name_hint, [self._value(arg) for arg in call.args])
@@ -430,7 +409,7 @@ class FunctionTrace:
         passed = [v if isinstance(v, NativeTensor) else ops.cast(p.dtype, v) for p, v in zip(header.params, given)]
         self._emit(Invoke(name, (*passed, *implicit)))
 
-    def _graph(self, name: str, func: Function, args: list[Value]) -> Value:
+    def _graph(self, name: str, func: r.Function, args: list[Value]) -> Value:
         """The call of another graph function: its results are memory of this one."""
         own = GraphHeader(name, func)
         values = Values()
@@ -450,27 +429,27 @@ class FunctionTrace:
         )
         return self._opened(result)
 
-    def _result(self, info: StructInfo, values: Values, called: GraphHeader) -> Value:
+    def _result(self, info: r.StructInfo, values: Values, called: GraphHeader) -> Value:
         """Memory for a function's result; a cell if its declaration does not tell the shape."""
         match info:
-            case TensorStructInfo() if info.dtype and called.tells(info):
+            case r.TensorStructInfo() if info.dtype and called.tells(info):
                 dims = tuple([replaced(extent, values.found.get) for extent in info.dims or ()])
                 return self._allocated(dims, info.dtype)
-            case TensorStructInfo() if info.dtype and info.ndim >= 0:
+            case r.TensorStructInfo() if info.dtype and info.ndim >= 0:
                 return Merged(Cell.of(info.ndim), info.dtype)
-            case TupleStructInfo():
+            case r.TupleStructInfo():
                 return tuple([self._result(item, values, called) for item in info.fields])
         raise NotNative(f"the call of {called.name}, the rank or type of whose result is not known")
 
 
-def _info(value: Value) -> StructInfo | None:
+def _info(value: Value) -> r.StructInfo | None:
     match value:
         case NativeTensor():
-            return TensorStructInfo(value.dims, value.dtype)  # type: ignore[arg-type]
+            return r.TensorStructInfo(value.dims, value.dtype)  # type: ignore[arg-type]
         case ShapeValue():
-            return ShapeStructInfo(value.dims)
+            return r.ShapeStructInfo(value.dims)
         case tuple():
             fields = [_info(item) for item in value]
             known = [field for field in fields if field is not None]
-            return TupleStructInfo(tuple(known)) if len(known) == len(fields) else None
+            return r.TupleStructInfo(tuple(known)) if len(known) == len(fields) else None
     return None

@@ -3,13 +3,7 @@
 import json
 
 from tvm import te
-from tvm.autotvm.task.space import (
-    ConfigEntity,
-    ConfigSpace,
-    FallbackConfigEntity,
-    OtherOptionEntity,
-    SplitEntity,
-)
+from tvm.autotvm.task.space import ConfigEntity, ConfigSpace, FallbackConfigEntity, OtherOptionEntity, SplitEntity
 
 cfg = ConfigSpace()
 cfg.define_knob("unroll", [0, 16, 64])

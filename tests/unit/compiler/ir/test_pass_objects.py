@@ -15,14 +15,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
-from compiler.ir.transform.passes import (
-    ModulePass,
-    PassInfo,
-    PrintIR,
-    Sequential,
-    get_pass,
-    module_pass,
-)
+from compiler.ir.transform.passes import ModulePass, PassInfo, PrintIR, Sequential, get_pass, module_pass
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.transform import PrimFuncPass, find_pass, pass_of, prim_func_pass, tir_pass

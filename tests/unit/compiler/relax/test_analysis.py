@@ -10,24 +10,9 @@ from compiler.errors import IRError, TunefarmError
 from compiler.ir.base import GlobalVar, Op
 from compiler.ir.module import IRModule
 from compiler.relax import analysis, op
+from compiler.relax import nodes as r
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.interp import run
-from compiler.relax.nodes import (
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    If,
-    MatchCast,
-    SeqExpr,
-    ShapeStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    extern,
-)
 from compiler.relax.rewrite import DataflowBlockRewrite
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
@@ -37,9 +22,9 @@ from tests.kit.compiler.struct_info import tensor
 K = n.Var("k", "int64")
 
 
-def chain() -> tuple[IRModule, Function, DataflowBlock, dict[str, Var]]:
+def chain() -> tuple[IRModule, r.Function, r.DataflowBlock, dict[str, r.Var]]:
     """y = relu(x + x), with `unused` beside it."""
-    x = Var("x", tensor(K))
+    x = r.Var("x", tensor(K))
     bb = BlockBuilder()
     with bb.function("main", [x]):
         with bb.dataflow():
@@ -49,9 +34,9 @@ def chain() -> tuple[IRModule, Function, DataflowBlock, dict[str, Var]]:
             y = bb.emit_output(op.nn.relu(a), "y")
         bb.emit_func_output(y)
     func = bb.get()["main"]
-    assert isinstance(func, Function)
+    assert isinstance(func, r.Function)
     (block,) = func.body.blocks
-    assert isinstance(block, DataflowBlock)
+    assert isinstance(block, r.DataflowBlock)
     return bb.get(), func, block, {"x": x, "a": a, "dead": dead, "unused": unused, "y": y}
 
 
@@ -63,14 +48,14 @@ def test_variables() -> None:
     assert set(analysis.all_vars(func)) == set(v.values())
     assert analysis.defined_symbolic_vars(func) == [K]
     assert analysis.free_symbolic_vars(func) == []
-    other = Function([Var("s", ShapeStructInfo(ndim=1))], Var("out", tensor(K)))
+    other = r.Function([r.Var("s", r.ShapeStructInfo(ndim=1))], r.Var("out", tensor(K)))
     assert analysis.free_symbolic_vars(other)[0] is K
     assert block
 
 
 def test_global_vars() -> None:
     f, g = GlobalVar("f"), GlobalVar("g")
-    call = Call(f, (g, Call(f, ())))
+    call = r.Call(f, (g, r.Call(f, ())))
     assert analysis.all_global_vars(call) == [f, g]
     assert analysis.called_global_vars(call) == [f]
 
@@ -82,7 +67,7 @@ def test_uses() -> None:
     assert chains[v["a"]] == [v["dead"], v["y"]]
     assert chains[v["y"]] == []
     values = analysis.get_var2val(func)
-    assert isinstance(values[v["a"]], Call)
+    assert isinstance(values[v["a"]], r.Call)
     assert [b.var for b in analysis.name_to_binding(func)["a"]] == [v["a"]]
 
 
@@ -95,55 +80,55 @@ def test_remove_all_unused() -> None:
 
 
 def test_side_effects_and_dimensions_keep_bindings() -> None:
-    x, c = Var("x", TensorStructInfo(ndim=1)), Var("c", TensorStructInfo((), "bool"))  # type: ignore[arg-type]
+    x, c = r.Var("x", r.TensorStructInfo(ndim=1)), r.Var("c", r.TensorStructInfo((), "bool"))  # type: ignore[arg-type]
     m = n.Var("m", "int64")
     bb = BlockBuilder()
     with bb.function("main", [x, c], pure=False):
         bb.emit(op.print(x, format="{}"), "printed")
-        bb.emit(Call(extern("f"), (x,)), "packed")
+        bb.emit(r.Call(r.extern("f"), (x,)), "packed")
         with bb.dataflow():
             cast = bb.match_cast(x, tensor(m), "cast")
             bb.match_cast(x, tensor(n.Var("other", "int64")), "needless")
             made = bb.emit_output(op.add(x, x), "made")
-        noise = VarBinding(Var("p"), op.print(made)), VarBinding(Var("u"), op.nn.relu(made))
-        loud = SeqExpr((BindingBlock(noise),), made)
-        bb.emit(If(c, loud, made), "chosen")  # type: ignore[arg-type]
+        noise = r.VarBinding(r.Var("p"), op.print(made)), r.VarBinding(r.Var("u"), op.nn.relu(made))
+        loud = r.SeqExpr((r.BindingBlock(noise),), made)
+        bb.emit(r.If(c, loud, made), "chosen")  # type: ignore[arg-type]
         bb.emit(op.nn.relu(made), "dead")
         last = bb.match_cast(made, tensor(m), "last")
         bb.emit_func_output(last)
     assert cast.struct_info == tensor(m)
     func = bb.get()["main"]
-    assert isinstance(func, Function)
+    assert isinstance(func, r.Function)
     swept = analysis.remove_all_unused(func)
     names = [b.var.name_hint for block in swept.body.blocks for b in block.bindings]
     assert names == ["printed", "packed", "cast", "made", "chosen", "last"]
     branch = swept.body.blocks[-1].bindings[0].value
-    assert isinstance(branch, If)
+    assert isinstance(branch, r.If)
     assert [b.var.name_hint for b in branch.true_branch.blocks[0].bindings] == ["p"]
     assert analysis.problems(swept) == []
 
 
 def test_purity() -> None:
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
     assert analysis.contains_impure_call(op.print(x))
-    assert analysis.contains_impure_call(Call(extern("f"), (x,)))
+    assert analysis.contains_impure_call(r.Call(r.extern("f"), (x,)))
     assert not analysis.contains_impure_call(op.add(x, x))
     me = GlobalVar("me")
-    assert analysis.contains_impure_call(Call(me, (x,)))
-    assert not analysis.contains_impure_call(Call(me, (x,)), own_name=me)
-    loud = Function([x], SeqExpr((), op.print(x)), tensor(2))
+    assert analysis.contains_impure_call(r.Call(me, (x,)))
+    assert not analysis.contains_impure_call(r.Call(me, (x,)), own_name=me)
+    loud = r.Function([x], r.SeqExpr((), op.print(x)), tensor(2))
     assert analysis.contains_impure_call(loud)
-    quiet = SeqExpr((BindingBlock((VarBinding(Var("f", loud.struct_info), loud),)),), x)
+    quiet = r.SeqExpr((r.BindingBlock((r.VarBinding(r.Var("f", loud.struct_info), loud),)),), x)
     assert not analysis.contains_impure_call(quiet)
     pure = op.call_pure_packed("f", x, sinfo_args=tensor(2))
     assert not analysis.is_impure_call(pure)
 
 
 def test_recursion() -> None:
-    def calling(*names: str) -> Function:
-        x = Var("x", tensor(2))
-        bindings = [VarBinding(Var("y", tensor(2)), Call(GlobalVar(name), (x,))) for name in names]
-        return Function([x], SeqExpr((BindingBlock(tuple(bindings)),), x), tensor(2))
+    def calling(*names: str) -> r.Function:
+        x = r.Var("x", tensor(2))
+        bindings = [r.VarBinding(r.Var("y", tensor(2)), r.Call(GlobalVar(name), (x,))) for name in names]
+        return r.Function([x], r.SeqExpr((r.BindingBlock(tuple(bindings)),), x), tensor(2))
 
     mod = IRModule({"a": calling("b"), "b": calling("c", "d"), "c": calling("a"), "d": calling("d"), "e": calling("a")})
     found = [[g.name_hint for g in group] for group in analysis.detect_recursion(mod)]
@@ -153,7 +138,7 @@ def test_recursion() -> None:
 
 
 def test_what_weights_alone_tell() -> None:
-    x, w = Var("x", tensor(2)), Var("w", tensor(2))
+    x, w = r.Var("x", tensor(2)), r.Var("w", tensor(2))
     bb = BlockBuilder()
     with bb.function("main", [x, w], attrs={"num_input": 1}):
         a = bb.emit(op.add(w, w))
@@ -161,13 +146,13 @@ def test_what_weights_alone_tell() -> None:
         c = bb.emit(op.nn.relu(a))
         bb.emit_func_output([b, c])
     func = bb.get()["main"]
-    assert isinstance(func, Function)
+    assert isinstance(func, r.Function)
     assert analysis.computable_at_compile_time(func) == [a, c]
     assert analysis.computable_at_compile_time(func.without_attr("num_input")) == []
 
 
 def test_post_order_visit() -> None:
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
     inner = op.add(x, x)
     seen: list[Any] = []
     analysis.post_order_visit(op.multiply(inner, inner), seen.append)
@@ -188,7 +173,7 @@ def test_reshape_pattern() -> None:
 # ------------------------------------------------------------------------------- well formed
 
 
-def _problem(func: Function | IRModule) -> str:
+def _problem(func: r.Function | IRModule) -> str:
     found = analysis.problems(func)
     assert not analysis.well_formed(func)
     with pytest.raises(IRError, match="not well formed"):
@@ -197,33 +182,34 @@ def _problem(func: Function | IRModule) -> str:
 
 
 def test_well_formed_finds_what_is_wrong() -> None:
-    x, y, d = Var("x", tensor(2)), Var("y", tensor(2)), DataflowVar("d", tensor(2))
+    x, y, d = r.Var("x", tensor(2)), r.Var("y", tensor(2)), r.DataflowVar("d", tensor(2))
     bb = BlockBuilder()
     call = bb.normalize(op.add(x, x))
     loud = bb.normalize(op.print(x))
 
-    def body(*bindings: VarBinding | MatchCast, out: Any = x, flow: bool = False) -> Function:
-        block = (DataflowBlock if flow else BindingBlock)(bindings)
-        return Function([x], SeqExpr((block,), out), tensor(2))
+    def body(*bindings: r.VarBinding | r.MatchCast, out: Any = x, flow: bool = False) -> r.Function:
+        block = (r.DataflowBlock if flow else r.BindingBlock)(bindings)
+        return r.Function([x], r.SeqExpr((block,), out), tensor(2))
 
     assert "the variable y is used, but is not defined" in _problem(body(out=y))
-    assert "is defined twice" in _problem(body(VarBinding(y, call), VarBinding(y, call)))
-    assert "the dataflow variable d is defined outside" in _problem(body(VarBinding(d, call)))
-    assert "the variable d is used, but is not seen here" in _problem(body(VarBinding(d, call), out=d, flow=True))
-    assert "which has no name" in _problem(body(VarBinding(y, op.add(op.add(x, x), x))))
-    assert "it has no StructInfo" in _problem(body(VarBinding(y, op.add(x, x))))
-    assert "may have a side effect, but stands in a pure function" in _problem(body(VarBinding(Var("p"), loud)))
-    assert "stands in a dataflow block" in _problem(body(VarBinding(DataflowVar("p"), loud), flow=True))
-    assert "but the variable says" in _problem(body(VarBinding(Var("z", tensor(3)), call)))
-    assert "mentions the dimension k" in _problem(body(VarBinding(Var("z", tensor(K)), call)))
-    assert "the function has no body" in _problem(Function.create_empty([x], tensor(2)))
-    assert "is a dataflow variable" in _problem(Function([d], d))
-    assert "no graph operator relax.nobody" in _problem(body(VarBinding(y, Call(Op.register("relax.nobody"), (x,)))))
-    module = IRModule({"main": body(VarBinding(y, Call(GlobalVar("g"), (x,))))})
+    assert "is defined twice" in _problem(body(r.VarBinding(y, call), r.VarBinding(y, call)))
+    assert "the dataflow variable d is defined outside" in _problem(body(r.VarBinding(d, call)))
+    assert "the variable d is used, but is not seen here" in _problem(body(r.VarBinding(d, call), out=d, flow=True))
+    assert "which has no name" in _problem(body(r.VarBinding(y, op.add(op.add(x, x), x))))
+    assert "it has no StructInfo" in _problem(body(r.VarBinding(y, op.add(x, x))))
+    assert "may have a side effect, but stands in a pure function" in _problem(body(r.VarBinding(r.Var("p"), loud)))
+    assert "stands in a dataflow block" in _problem(body(r.VarBinding(r.DataflowVar("p"), loud), flow=True))
+    assert "but the variable says" in _problem(body(r.VarBinding(r.Var("z", tensor(3)), call)))
+    assert "mentions the dimension k" in _problem(body(r.VarBinding(r.Var("z", tensor(K)), call)))
+    assert "the function has no body" in _problem(r.Function.create_empty([x], tensor(2)))
+    assert "is a dataflow variable" in _problem(r.Function([d], d))
+    nobody = r.Call(Op.register("relax.nobody"), (x,))
+    assert "no graph operator relax.nobody" in _problem(body(r.VarBinding(y, nobody)))
+    module = IRModule({"main": body(r.VarBinding(y, r.Call(GlobalVar("g"), (x,))))})
     assert "main: the function g is used, but the module has none" in _problem(module)
-    named = IRModule({"main": Function([x], x, attrs={"global_symbol": "other"})})
+    named = IRModule({"main": r.Function([x], x, attrs={"global_symbol": "other"})})
     assert "its global_symbol is 'other'" in _problem(named)
-    wrong = Function([x], SeqExpr((), x), tensor(3))
+    wrong = r.Function([x], r.SeqExpr((), x), tensor(3))
     assert "but says" in _problem(wrong)
 
 
@@ -231,12 +217,13 @@ def test_well_formed_functions() -> None:
     module, func, _, _ = chain()
     assert analysis.well_formed(module)
     assert analysis.problems(func) == []
-    x, c = Var("x", tensor(2)), Var("c", TensorStructInfo((), "bool"))  # type: ignore[arg-type]
-    assert analysis.well_formed(Function([x], SeqExpr((), op.add(x, x)), tensor(2)), check_struct_info=False) is False
+    x, c = r.Var("x", tensor(2)), r.Var("c", r.TensorStructInfo((), "bool"))  # type: ignore[arg-type]
+    nested = r.Function([x], r.SeqExpr((), op.add(x, x)), tensor(2))
+    assert analysis.well_formed(nested, check_struct_info=False) is False
     bb = BlockBuilder()
     with bb.function("main", [x, c], pure=False):
         bb.emit(op.print(x))
-        bb.emit_func_output(bb.emit(If(c, op.add(x, x), x)))  # type: ignore[arg-type]
+        bb.emit_func_output(bb.emit(r.If(c, op.add(x, x), x)))  # type: ignore[arg-type]
     assert analysis.problems(bb.get()) == []
 
 
@@ -252,7 +239,7 @@ def test_rewriting_never_changes_what_it_was_given() -> None:
     rewrite.add(op.add(v["a"], v["a"]))
     names = [b.var.name_hint for b in rewrite.mutated_dfb().bindings]
     assert names == ["a", "dead", "unused", "y", "diff", "lv", "tmp0", "tmp1"]
-    kinds = [isinstance(b.var, DataflowVar) for b in rewrite.mutated_dfb().bindings]
+    kinds = [isinstance(b.var, r.DataflowVar) for b in rewrite.mutated_dfb().bindings]
     assert kinds == [True, True, True, False, True, True, False, False]
     new = rewrite.mutate_irmodule(module)
     assert new["main"] is not func
@@ -268,7 +255,7 @@ def test_replacing_and_removing() -> None:
         rewrite.remove_unused(v["dead"])
     rewrite.remove_unused(v["unused"])
     rewrite.remove_unused(v["dead"])
-    stranger = Var("stranger", tensor(2))
+    stranger = r.Var("stranger", tensor(2))
     rewrite.remove_unused(stranger, allow_undef=True)
     with pytest.raises(TunefarmError, match="does not define the variable stranger"):
         rewrite.remove_unused(stranger)
@@ -305,4 +292,4 @@ def test_rewriters_refuse_strangers() -> None:
     with pytest.raises(IRError, match="does not have the function"):
         rewrite.mutate_irmodule(IRModule({"main": other}))
     assert rewrite.mutate_irmodule(module)["main"] is not func
-    assert TupleStructInfo(()) != tensor(2)
+    assert r.TupleStructInfo(()) != tensor(2)

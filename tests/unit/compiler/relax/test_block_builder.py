@@ -12,31 +12,11 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
 from compiler.ir.vdevice import VDevice
+from compiler.relax import nodes as r
 from compiler.relax import op
 from compiler.relax.analysis import assert_well_formed
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.interp import run
-from compiler.relax.nodes import (
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    If,
-    MatchCast,
-    ObjectStructInfo,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    ShapeStructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    const,
-)
 from compiler.relax.utils import copy_with_new_vars, gen_call_tir_inputs
 from compiler.te.operation import compute
 from compiler.tir import nodes as n
@@ -45,20 +25,20 @@ from tests.kit.compiler.struct_info import tensor
 K = n.Var("k", "int64")
 
 
-def built(build: Any, *params: Var) -> tuple[IRModule, Function]:
+def built(build: Any, *params: r.Var) -> tuple[IRModule, r.Function]:
     bb = BlockBuilder()
     with bb.function("main", list(params)):
         bb.emit_func_output(build(bb))
     module = bb.get()
     func = module["main"]
-    assert isinstance(func, Function)
+    assert isinstance(func, r.Function)
     assert_well_formed(module)
     return module, func
 
 
 def test_names_and_blocks() -> None:
     bb = BlockBuilder()
-    x = Var("x", tensor(K, 4))
+    x = r.Var("x", tensor(K, 4))
     with bb.function("main", [x], attrs={"note": 1}):
         before = bb.emit(op.add(x, x))
         with bb.dataflow():
@@ -70,10 +50,11 @@ def test_names_and_blocks() -> None:
         gvar = bb.emit_func_output(after)
     assert BlockBuilder.current() is None
     assert [v.name_hint for v in (before, *inner, out, after)] == ["gv", "lv", "lv1", "act", "gv1", "gv2"]
-    assert [isinstance(v, DataflowVar) for v in (before, *inner, out, after)] == [False, True, True, True, False, False]
+    inside = [isinstance(v, r.DataflowVar) for v in (before, *inner, out, after)]
+    assert inside == [False, True, True, True, False, False]
     func = bb.get()[gvar]
-    assert isinstance(func, Function)
-    assert [type(block) for block in func.body.blocks] == [BindingBlock, DataflowBlock, BindingBlock]
+    assert isinstance(func, r.Function)
+    assert [type(block) for block in func.body.blocks] == [r.BindingBlock, r.DataflowBlock, r.BindingBlock]
     assert func.attrs == {"global_symbol": "main", "note": 1}
     assert func.ret_struct_info == tensor(K, 4)
     assert gvar.struct_info_ == func.struct_info
@@ -81,7 +62,7 @@ def test_names_and_blocks() -> None:
 
 
 def test_nested_calls_get_names_innermost_first() -> None:
-    x = Var("x", tensor(2, 2))
+    x = r.Var("x", tensor(2, 2))
     shared = op.add(x, x)
     _, func = built(lambda bb: bb.emit(op.multiply(op.nn.relu(shared), op.subtract(shared, 1.0))), x)
     (block,) = func.body.blocks
@@ -90,7 +71,7 @@ def test_nested_calls_get_names_innermost_first() -> None:
 
 
 def test_depth_does_not_matter() -> None:
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
     deep: Any = x
     for _ in range(3000):
         deep = op.add(deep, x)
@@ -99,59 +80,59 @@ def test_depth_does_not_matter() -> None:
 
 
 def test_normal_form_is_kept() -> None:
-    x = Var("x", tensor(2, 3))
+    x = r.Var("x", tensor(2, 3))
     _, func = built(lambda bb: bb.emit(op.nn.relu(bb.emit(op.add(x, x)))), x)
     assert BlockBuilder().normalize(func) is func
 
 
 def test_tuples_and_fields() -> None:
-    x = Var("x", tensor(2))
-    _, func = built(lambda bb: bb.emit(Tuple((op.add(x, x), (x, op.nn.relu(x))))), x)  # type: ignore[arg-type]
-    assert func.ret_struct_info == TupleStructInfo((tensor(2), TupleStructInfo((tensor(2), tensor(2)))))
-    pair = Var("p", TupleStructInfo((tensor(2), tensor(3))))
-    _, func = built(lambda bb: bb.emit(op.add(pair[0], TupleGetItem(Tuple((pair[1], x)), 1))), pair, x)
+    x = r.Var("x", tensor(2))
+    _, func = built(lambda bb: bb.emit(r.Tuple((op.add(x, x), (x, op.nn.relu(x))))), x)  # type: ignore[arg-type]
+    assert func.ret_struct_info == r.TupleStructInfo((tensor(2), r.TupleStructInfo((tensor(2), tensor(2)))))
+    pair = r.Var("p", r.TupleStructInfo((tensor(2), tensor(3))))
+    _, func = built(lambda bb: bb.emit(op.add(pair[0], r.TupleGetItem(r.Tuple((pair[1], x)), 1))), pair, x)
     assert func.ret_struct_info == tensor(2)
     _, func = built(lambda bb: [x, [x, x]], x)
-    assert func.ret_struct_info == TupleStructInfo((tensor(2), TupleStructInfo((tensor(2), tensor(2)))))
+    assert func.ret_struct_info == r.TupleStructInfo((tensor(2), r.TupleStructInfo((tensor(2), tensor(2)))))
 
 
 def test_conditions_have_scopes_of_their_own() -> None:
-    x, c = Var("x", TensorStructInfo(ndim=1)), Var("c", TensorStructInfo((), "bool"))  # type: ignore[arg-type]
-    m, y = n.Var("m", "int64"), Var("y", tensor(3))
+    x, c = r.Var("x", r.TensorStructInfo(ndim=1)), r.Var("c", r.TensorStructInfo((), "bool"))  # type: ignore[arg-type]
+    m, y = n.Var("m", "int64"), r.Var("y", tensor(3))
 
     def build(bb: BlockBuilder) -> Any:
-        cast = Var("cast", tensor(m))
-        branch = SeqExpr((BindingBlock((MatchCast(cast, x, tensor(m)),)),), op.add(cast, cast))
-        return bb.emit(If(c, branch, op.nn.relu(y)))  # type: ignore[arg-type]
+        cast = r.Var("cast", tensor(m))
+        branch = r.SeqExpr((r.BindingBlock((r.MatchCast(cast, x, tensor(m)),)),), op.add(cast, cast))
+        return bb.emit(r.If(c, branch, op.nn.relu(y)))  # type: ignore[arg-type]
 
     module, func = built(build, x, c, y)
-    assert func.ret_struct_info == TensorStructInfo(ndim=1)  # m has no name outside
+    assert func.ret_struct_info == r.TensorStructInfo(ndim=1)  # m has no name outside
     values = np.arange(4, dtype="float32")
     assert run(module, values, np.array(True), np.ones(3, "float32")).tolist() == [0, 2, 4, 6]
     assert run(module, values, np.array(False), -np.ones(3, "float32")).tolist() == [0, 0, 0]
     with pytest.raises(IRError, match="must be a bool without dimensions"):
-        built(lambda bb: bb.emit(If(y, x, x)), x, y)  # type: ignore[arg-type]
+        built(lambda bb: bb.emit(r.If(y, x, x)), x, y)  # type: ignore[arg-type]
 
 
 def test_sequences_are_spliced() -> None:
-    x = Var("x", tensor(2))
-    a, b = DataflowVar("a", tensor(2)), Var("b", tensor(2))
-    inner = DataflowBlock((VarBinding(a, op.add(x, x)), VarBinding(b, op.nn.relu(a))))
-    _, func = built(lambda bb: bb.emit(SeqExpr((inner,), op.add(b, b))), x)
+    x = r.Var("x", tensor(2))
+    a, b = r.DataflowVar("a", tensor(2)), r.Var("b", tensor(2))
+    inner = r.DataflowBlock((r.VarBinding(a, op.add(x, x)), r.VarBinding(b, op.nn.relu(a))))
+    _, func = built(lambda bb: bb.emit(r.SeqExpr((inner,), op.add(b, b))), x)
     (block,) = func.body.blocks
     assert len(block.bindings) == 4
-    assert not any(isinstance(binding.var, DataflowVar) for binding in block.bindings)
+    assert not any(isinstance(binding.var, r.DataflowVar) for binding in block.bindings)
 
 
 def test_match_cast_names_dimensions() -> None:
-    x, m = Var("x", TensorStructInfo(ndim=2)), n.Var("m", "int64")
+    x, m = r.Var("x", r.TensorStructInfo(ndim=2)), n.Var("m", "int64")
 
     def build(bb: BlockBuilder) -> Any:
         cast = bb.match_cast(x, tensor(m, 4))
         return bb.emit(op.reshape(cast, (m * 4,)))
 
     module, func = built(build, x)
-    assert func.ret_struct_info == TensorStructInfo(ndim=1)
+    assert func.ret_struct_info == r.TensorStructInfo(ndim=1)
     assert run(module, np.ones((3, 4), "float32")).shape == (12,)
     with pytest.raises(IRError, match=r"match_cast: the variable x .* never"):
         built(lambda bb: bb.match_cast(x, tensor(2, 2, 2)), x)
@@ -165,7 +146,7 @@ def test_match_cast_names_dimensions() -> None:
 
 
 def test_kernels_of_te() -> None:
-    x, y = Var("x", tensor(K, 4)), Var("y", tensor(K, 4))
+    x, y = r.Var("x", tensor(K, 4)), r.Var("y", tensor(K, 4))
 
     def build(bb: BlockBuilder) -> Any:
         a = bb.emit_te(topi.add, x, y)
@@ -177,7 +158,7 @@ def test_kernels_of_te() -> None:
     assert [g.name_hint for g in module] == ["add", "act", "te_func", "main"]  # equal kernels are one
     assert module["act"].attrs["mine"] == 1
     assert "global_symbol" not in module["add"].attrs
-    assert func.ret_struct_info == TupleStructInfo((tensor(K, 4), tensor(K, 4)))
+    assert func.ret_struct_info == r.TupleStructInfo((tensor(K, 4), tensor(K, 4)))
     a, b = np.random.rand(2, 3, 4).astype("float32")
     first, second = run(module, a, b)
     np.testing.assert_allclose(first, a + 2 * b, rtol=1e-6)
@@ -185,32 +166,32 @@ def test_kernels_of_te() -> None:
 
 
 def test_kernels_take_scalars_that_no_argument_tells() -> None:
-    x, s = Var("x", tensor(K * 2)), Var("s", ShapeStructInfo((K,)))
+    x, s = r.Var("x", tensor(K * 2)), r.Var("s", r.ShapeStructInfo((K,)))
 
     def half(data: Any, size: Any) -> Any:
         return compute((size,), lambda i: data[i] + data[i + size], name="half")
 
-    module, func = built(lambda bb: bb.emit_te(half, x, PrimValue(K)), x, s)
+    module, func = built(lambda bb: bb.emit_te(half, x, r.PrimValue(K)), x, s)
     call = func.body.blocks[0].bindings[0].value
-    assert isinstance(call, Call)
-    assert isinstance(call.args[2], ShapeExpr)
+    assert isinstance(call, r.Call)
+    assert isinstance(call.args[2], r.ShapeExpr)
     assert func.ret_struct_info == tensor(K)
     assert run(module, np.arange(6, dtype="float32"), (3,)).tolist() == [3, 5, 7]
-    kernel, args, info, scalars = gen_call_tir_inputs(half, x, PrimValue(K))
+    kernel, args, info, scalars = gen_call_tir_inputs(half, x, r.PrimValue(K))
     assert (len(kernel.params), len(args.fields), info == tensor(K), scalars is not None) == (3, 1, True, True)
 
 
 def test_te_errors() -> None:
-    x = Var("x", TensorStructInfo(ndim=2))
+    x = r.Var("x", r.TensorStructInfo(ndim=2))
     with pytest.raises(IRError, match="whose shape is not known"):
         built(lambda bb: bb.emit_te(topi.nn.relu, x), x)
-    y = Var("y", TensorStructInfo((2,), ""))  # type: ignore[arg-type]
+    y = r.Var("y", r.TensorStructInfo((2,), ""))  # type: ignore[arg-type]
     with pytest.raises(IRError, match="whose element type is not known"):
         built(lambda bb: bb.emit_te(topi.nn.relu, y), y)
-    z = Var("z", ObjectStructInfo())
+    z = r.Var("z", r.ObjectStructInfo())
     with pytest.raises(IRError, match="te cannot take the variable z"):
         built(lambda bb: bb.emit_te(topi.nn.relu, z), z)
-    w = Var("w", tensor(2))
+    w = r.Var("w", tensor(2))
     with pytest.raises(IRError, match="must return tensors"):
         built(lambda bb: bb.emit_te(lambda t: 3, w), w)
     _, func = built(lambda bb: bb.emit_te(lambda t: t, w), w)  # an argument handed back is copied
@@ -218,23 +199,23 @@ def test_te_errors() -> None:
 
 
 def test_kernels_with_gradients() -> None:
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
     _, func = built(
         lambda bb: bb.emit_te_with_grad(topi.nn.relu, x, te_grad_name="grad.relu", te_grad_kwargs={"a": 1}), x
     )
     call = func.body.blocks[0].bindings[0].value
-    assert isinstance(call, Call)
+    assert isinstance(call, r.Call)
     assert dict(call.attrs) == {"te_grad_name": "grad.relu", "te_grad_kwargs": {"a": 1}}
 
 
 def test_functions_that_call_functions() -> None:
-    x = Var("x", tensor(K))
+    x = r.Var("x", tensor(K))
     bb = BlockBuilder()
     with bb.function("twice", [x], private=True):
         twice = bb.emit_func_output(bb.emit(op.add(x, x)))
-    y = Var("y", tensor(5))
+    y = r.Var("y", tensor(5))
     with bb.function("main", [y]):
-        out = bb.emit(Call(GlobalVar("twice"), (y,)))
+        out = bb.emit(r.Call(GlobalVar("twice"), (y,)))
         assert out.struct_info == tensor(5)
         bb.emit_func_output(out)
     module = bb.get()
@@ -243,12 +224,12 @@ def test_functions_that_call_functions() -> None:
     with pytest.raises(IRError, match="already has a function 'main'"), bb.function("main", [y]):
         pass
     with pytest.raises(IRError, match="nothing is known of the function @nobody"):
-        BlockBuilder(module).normalize(Call(GlobalVar("nobody"), (y,)))
+        BlockBuilder(module).normalize(r.Call(GlobalVar("nobody"), (y,)))
 
 
 def test_functions_of_the_module() -> None:
-    x = Var("x", tensor(2))
-    one, two = Function([x], x), Function([Var("y", tensor(2))], const(np.ones(2, "float32")))
+    x = r.Var("x", tensor(2))
+    one, two = r.Function([x], x), r.Function([r.Var("y", tensor(2))], r.const(np.ones(2, "float32")))
     bb = BlockBuilder(IRModule({"one": one}))
     assert bb.add_func(copy_with_new_vars(one), "other") == GlobalVar("one")
     added = bb.add_func(two, "one")
@@ -262,7 +243,7 @@ def test_functions_of_the_module() -> None:
 
 
 def test_copies_share_nothing() -> None:
-    x = Var("x", tensor(K, 4))
+    x = r.Var("x", tensor(K, 4))
     _, func = built(lambda bb: bb.emit(op.reshape(op.add(x, x), (K * 4,))), x)
     copied = copy_with_new_vars(func)
     assert structural_equal(copied, func)
@@ -272,7 +253,7 @@ def test_copies_share_nothing() -> None:
 
 def test_testing_scope() -> None:
     bb = BlockBuilder()
-    x = Var("x", tensor(K))
+    x = r.Var("x", tensor(K))
     with bb.testing_scope(def_vars=[K]):
         assert bb.emit(op.add(x, x)).struct_info == tensor(K)
     with bb.function("main", [x]):
@@ -280,7 +261,7 @@ def test_testing_scope() -> None:
 
 
 def test_parameters_may_come_last() -> None:
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
     bb = BlockBuilder()
     with bb.function("main"):
         bb.emit_func_output(bb.emit(op.add(x, x)), params=[x])
@@ -294,11 +275,11 @@ def test_parameters_may_come_last() -> None:
 
 
 def test_misuse_names_the_line() -> None:
-    bb, x = BlockBuilder(), Var("x", tensor(2))
+    bb, x = BlockBuilder(), r.Var("x", tensor(2))
     for use in (
         lambda: bb.emit(x), lambda: bb.emit_output(x), lambda: bb.emit_func_output(x),
         lambda: bb.match_cast(x, tensor(2)), lambda: bb.dataflow().__enter__(),
-        lambda: bb.function("f", [3]), lambda: bb.function("f", [Var("y")]),
+        lambda: bb.function("f", [3]), lambda: bb.function("f", [r.Var("y")]),
     ):  # fmt: skip
         with pytest.raises(IRError, match=r"test_block_builder\.py:\d+"):
             use()  # type: ignore[no-untyped-call]
@@ -315,10 +296,10 @@ def test_misuse_names_the_line() -> None:
 def _transformer(layers: int) -> IRModule:
     """Attention and a feed-forward part, symbolic in batch and sequence, as a model's graph has them."""
     batch, seq, width, heads = n.Var("b", "int64"), n.Var("s", "int64"), 64, 4
-    x = Var("x", tensor(batch, seq, width))
+    x = r.Var("x", tensor(batch, seq, width))
     names = ("q", "k", "v", "o", "up", "down")
     sizes = ((width, width),) * 4 + ((width, width * 4), (width * 4, width))
-    weights = [[Var(f"{name}{i}", tensor(*size)) for name, size in zip(names, sizes)] for i in range(layers)]
+    weights = [[r.Var(f"{name}{i}", tensor(*size)) for name, size in zip(names, sizes)] for i in range(layers)]
     bb = BlockBuilder()
     with bb.function("main", [x, *(w for layer in weights for w in layer)]):
         with bb.dataflow():
@@ -354,7 +335,7 @@ def test_building_takes_time_by_size_only() -> None:
         finally:
             sys.setprofile(None)
         func = module["main"]
-        assert isinstance(func, Function)
+        assert isinstance(func, r.Function)
         assert len(func.body.blocks[0].bindings) == layers * 22 + 1
         return count
 
@@ -368,7 +349,7 @@ def test_a_transformer_is_well_formed() -> None:
     module = _transformer(2)
     assert_well_formed(module)
     func = module["main"]
-    assert isinstance(func, Function)
+    assert isinstance(func, r.Function)
     assert repr(func.ret_struct_info) == 'R.Tensor((b, s, 64), dtype="float32")'
 
 

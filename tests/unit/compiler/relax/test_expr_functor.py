@@ -7,53 +7,34 @@ import pytest
 
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Op
+from compiler.relax import nodes as r
 from compiler.relax import op
 from compiler.relax.analysis import assert_well_formed
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.expr_functor import ExprFunctor, PyExprMutator, PyExprVisitor, mutator, visitor
 from compiler.relax.interp import run
-from compiler.relax.nodes import (
-    BindingBlock,
-    Call,
-    DataTypeImm,
-    Function,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    TensorStructInfo,
-    Tuple,
-    TupleGetItem,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    const,
-    extern,
-)
 from tests.kit.compiler.struct_info import tensor
 
 
-def everything() -> Function:
+def everything() -> r.Function:
     """A function that has every kind of node."""
-    x, c = Var("x", tensor(2, 2)), Var("c", TensorStructInfo((), "bool"))  # type: ignore[arg-type]
+    x, c = r.Var("x", tensor(2, 2)), r.Var("c", r.TensorStructInfo((), "bool"))  # type: ignore[arg-type]
     bb = BlockBuilder()
     with bb.function("main", [x, c], pure=False):
         with bb.dataflow():
-            a = bb.emit(op.reshape(op.add(x, const(np.ones((2, 2), "float32"))), (4,)))
+            a = bb.emit(op.reshape(op.add(x, r.const(np.ones((2, 2), "float32"))), (4,)))
             cast = bb.match_cast(a, tensor(4))
             out = bb.emit_output(cast)
-        pair = bb.emit(Tuple((out, out)))  # type: ignore[arg-type]
-        first = bb.emit(TupleGetItem(pair, 0))
-        bb.emit(Call(extern("f"), (PrimValue(1), StringImm("s"), DataTypeImm("int8"))))  # type: ignore[arg-type]
-        chosen = bb.emit(If(c, op.nn.relu(first), first))  # type: ignore[arg-type]
-        inner = Var("inner", tensor(2))
-        local = bb.emit(Function([inner], inner))
-        bb.emit(local(const(np.ones(2, "float32"))))
+        pair = bb.emit(r.Tuple((out, out)))  # type: ignore[arg-type]
+        first = bb.emit(r.TupleGetItem(pair, 0))
+        bb.emit(r.Call(r.extern("f"), (r.PrimValue(1), r.StringImm("s"), r.DataTypeImm("int8"))))  # type: ignore[arg-type]
+        chosen = bb.emit(r.If(c, op.nn.relu(first), first))  # type: ignore[arg-type]
+        inner = r.Var("inner", tensor(2))
+        local = bb.emit(r.Function([inner], inner))
+        bb.emit(local(r.const(np.ones(2, "float32"))))
         bb.emit_func_output(chosen)
     func = bb.get()["main"]
-    assert isinstance(func, Function)
+    assert isinstance(func, r.Function)
     return func
 
 
@@ -84,10 +65,10 @@ def test_visitors_go_in_order() -> None:
         def visit_op_(self, op: Op) -> None:
             self.order.append(op.name)
 
-        def visit_var_def_(self, var: Var) -> None:
+        def visit_var_def_(self, var: r.Var) -> None:
             self.order.append(f"def {var.name_hint}")
 
-        def visit_var_(self, op: Var) -> None:
+        def visit_var_(self, op: r.Var) -> None:
             self.order.append(op.name_hint)
 
     names = Names()
@@ -107,16 +88,16 @@ def test_decorators_refuse_other_classes() -> None:
 
 def test_functors_have_no_defaults() -> None:
     class Count(ExprFunctor):
-        def visit_var_(self, op: Var) -> int:
+        def visit_var_(self, op: r.Var) -> int:
             return 1
 
-        def visit_call_(self, op: Call) -> int:
+        def visit_call_(self, op: r.Call) -> int:
             return sum(map(self.visit_expr, op.args))
 
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
     assert Count().visit_expr(op.add(x, op.add(x, x))) == 3
     with pytest.raises(NotImplementedError, match="Count has no visit_tuple_"):
-        Count().visit_expr(Tuple((x,)))
+        Count().visit_expr(r.Tuple((x,)))
 
 
 def test_mutators_without_overrides_change_nothing() -> None:
@@ -128,9 +109,9 @@ def test_mutators_without_overrides_change_nothing() -> None:
 class _ReluToDouble(PyExprMutator):
     """relu(x) becomes (x + x) * 0.5, in two bindings."""
 
-    def visit_call_(self, op: Call) -> Any:
+    def visit_call_(self, op: r.Call) -> Any:
         call = self.visit_expr_post_order(op)
-        if isinstance(call, Call) and call.op is Op.get("relax.nn.relu"):
+        if isinstance(call, r.Call) and call.op is Op.get("relax.nn.relu"):
             (data,) = call.args
             return (data + data) * 0.5
         return call
@@ -139,20 +120,20 @@ class _ReluToDouble(PyExprMutator):
 def test_mutators_put_results_into_normal_form() -> None:
     func = _ReluToDouble().visit_expr(everything())
     assert_well_formed(func)
-    branches = [b.value for block in func.body.blocks for b in block.bindings if isinstance(b.value, If)]
+    branches = [b.value for block in func.body.blocks for b in block.bindings if isinstance(b.value, r.If)]
     assert [len(block.bindings) for block in branches[0].true_branch.blocks] == [2]
 
 
 def test_variables_take_up_new_struct_info() -> None:
     @mutator
     class Halves(PyExprMutator):
-        def visit_call_(self, op: Call) -> Any:
+        def visit_call_(self, op: r.Call) -> Any:
             call = self.visit_expr_post_order(op)
             if call.op is Op.get("relax.add"):
                 return call.args[0].astype("float16")
             return call
 
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
     bb = BlockBuilder()
     with bb.function("main", [x]):
         with bb.dataflow():
@@ -172,9 +153,9 @@ def test_variables_take_up_new_struct_info() -> None:
 def test_mutators_emit_and_remap() -> None:
     @mutator
     class Drop(PyExprMutator):
-        def visit_var_binding_(self, binding: VarBinding) -> None:
+        def visit_var_binding_(self, binding: r.VarBinding) -> None:
             value = binding.value
-            if isinstance(value, Call) and value.op is Op.get("relax.nn.relu"):
+            if isinstance(value, r.Call) and value.op is Op.get("relax.nn.relu"):
                 kept = self.builder_.emit(op.multiply(self.visit_expr(value.args[0]), self.visit_expr(value.args[0])))
                 assert self.lookup_binding(kept) is not None
                 self.set_var_remap(binding.var.vid, kept)
@@ -182,10 +163,10 @@ def test_mutators_emit_and_remap() -> None:
                 return
             super().visit_var_binding_(binding)
 
-        def visit_match_cast_(self, binding: MatchCast) -> None:
+        def visit_match_cast_(self, binding: r.MatchCast) -> None:
             super().visit_match_cast_(binding)
 
-    x = Var("x", tensor(3))
+    x = r.Var("x", tensor(3))
     bb = BlockBuilder()
     with bb.function("main", [x]):
         bb.emit_func_output(bb.emit(op.add(bb.emit(op.nn.relu(x)), x)))
@@ -199,10 +180,10 @@ def test_mutators_emit_and_remap() -> None:
 def test_parameters_can_change() -> None:
     @mutator
     class Wider(PyExprMutator):
-        def visit_var_def_(self, var: Var) -> Var:
+        def visit_var_def_(self, var: r.Var) -> r.Var:
             return self.with_struct_info(var, tensor(8)) if var.name_hint == "x" else var
 
-    x = Var("x", tensor(4))
+    x = r.Var("x", tensor(4))
     bb = BlockBuilder()
     with bb.function("main", [x]):
         bb.emit_func_output(bb.emit(op.add(x, x)))
@@ -213,13 +194,13 @@ def test_parameters_can_change() -> None:
 
 
 def test_with_struct_info() -> None:
-    m, x = PyExprMutator(), Var("x", tensor(4))
+    m, x = PyExprMutator(), r.Var("x", tensor(4))
     assert m.with_struct_info(x, tensor(4)) is x
     assert m.with_struct_info(x, tensor(5)).vid is x.vid
-    fresh = Var("y")
+    fresh = r.Var("y")
     assert m.with_struct_info(fresh, tensor(4)) is fresh
     assert fresh.struct_info == tensor(4)
-    scoped = m.visit_with_new_scope(SeqExpr((BindingBlock(()),), x))
-    assert isinstance(scoped, SeqExpr)
-    assert m.visit_expr(ShapeExpr((1,))).struct_info.ndim == 1  # type: ignore[arg-type]
-    assert m.visit_expr(Tuple((x,))).struct_info == TupleStructInfo((tensor(4),))
+    scoped = m.visit_with_new_scope(r.SeqExpr((r.BindingBlock(()),), x))
+    assert isinstance(scoped, r.SeqExpr)
+    assert m.visit_expr(r.ShapeExpr((1,))).struct_info.ndim == 1  # type: ignore[arg-type]
+    assert m.visit_expr(r.Tuple((x,))).struct_info == r.TupleStructInfo((tensor(4),))

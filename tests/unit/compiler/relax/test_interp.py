@@ -12,26 +12,11 @@ from compiler.errors import ArgumentError, IRError, LoweringError
 from compiler.interp.interpreter import AssertionFailed
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
+from compiler.relax import nodes as r
 from compiler.relax import op
 from compiler.relax.analysis import assert_well_formed
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.interp import run
-from compiler.relax.nodes import (
-    BindingBlock,
-    Call,
-    Function,
-    If,
-    PrimStructInfo,
-    PrimValue,
-    SeqExpr,
-    ShapeStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-    Var,
-    VarBinding,
-    const,
-    extern,
-)
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.core.registry import register_func
 from compiler.tir import nodes as n
@@ -40,7 +25,7 @@ from tests.kit.compiler.struct_info import tensor
 K, M = n.Var("k", "int64"), n.Var("m", "int64")
 
 
-def module(build: Any, *params: Var, pure: bool = True) -> IRModule:
+def module(build: Any, *params: r.Var, pure: bool = True) -> IRModule:
     bb = BlockBuilder()
     with bb.function("main", list(params), pure=pure):
         bb.emit_func_output(build(bb))
@@ -49,7 +34,8 @@ def module(build: Any, *params: Var, pure: bool = True) -> IRModule:
 
 
 def test_arguments_are_checked() -> None:
-    x, s, t = Var("x", tensor(K, K * 2)), Var("s", ShapeStructInfo((K,))), Var("t", TupleStructInfo((tensor(K),)))
+    x, s = r.Var("x", tensor(K, K * 2)), r.Var("s", r.ShapeStructInfo((K,)))
+    t = r.Var("t", r.TupleStructInfo((tensor(K),)))
     mod = module(lambda bb: x, x, s, t)
     ok = np.ones((2, 4), "float32"), (2,), (np.ones(2, "float32"),)
     assert run(mod, *ok) is ok[0]
@@ -75,7 +61,7 @@ def test_arguments_are_checked() -> None:
 
 
 def topi_kernel() -> n.PrimFunc:
-    bb, x = BlockBuilder(), Var("x", tensor(2))
+    bb, x = BlockBuilder(), r.Var("x", tensor(2))
     with bb.function("main", [x]):
         bb.emit_func_output(bb.emit_te(topi.nn.relu, x))
     func = bb.get()["relu"]
@@ -84,8 +70,8 @@ def topi_kernel() -> n.PrimFunc:
 
 
 def test_scalars_and_constants() -> None:
-    p = Var("p", PrimStructInfo("int64"))
-    mod = module(lambda bb: [p, PrimValue(3), const(np.arange(3)), "text"], p)  # type: ignore[arg-type]
+    p = r.Var("p", r.PrimStructInfo("int64"))
+    mod = module(lambda bb: [p, r.PrimValue(3), r.const(np.arange(3)), "text"], p)  # type: ignore[arg-type]
     first, second, third, text = run(mod, 7)
     assert (first, second, third.tolist(), text) == (7, 3, [0, 1, 2], "text")
     with pytest.raises(ArgumentError, match="the argument p"):
@@ -99,7 +85,7 @@ def test_kernels_in_place() -> None:
     store = n.BufferStore(data, data[i] * 2.0, (i,))  # type: ignore[arg-type]
     kernel = n.PrimFunc((handle,), n.For(i, n.IntImm("int32", 0), n.IntImm("int32", 2), n.ForKind.SERIAL, store),
                         None, {handle: data})  # fmt: skip
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
     bb = BlockBuilder()
     gvar = bb.add_func(kernel, "twice")
     with bb.function("main", [x]):
@@ -127,12 +113,12 @@ def test_functions_of_the_runtime() -> None:
     def builtin(machine: Any, data: Any) -> Any:
         return data if machine is None else None
 
-    x = Var("x", tensor(2))
+    x = r.Var("x", tensor(2))
 
     def build(bb: BlockBuilder) -> Any:
         a = bb.emit(op.call_pure_packed("test.relax.double", x, sinfo_args=tensor(2)))
         b = bb.emit(op.call_dps_packed("test.relax.fill", [a], tensor(2)))
-        c = bb.emit(Call(extern("test.relax.double"), (b,), sinfo_args=(tensor(2),)))
+        c = bb.emit(r.Call(r.extern("test.relax.double"), (b,), sinfo_args=(tensor(2),)))
         return bb.emit(op.call_builtin_with_ctx("test.relax.builtin", [c], sinfo_args=tensor(2)))
 
     assert run(module(build, x, pure=False), np.array([1, 2], "float32")).tolist() == [6, 10]
@@ -142,10 +128,10 @@ def test_functions_of_the_runtime() -> None:
 
 
 def test_printing_and_asserting(capsys: pytest.CaptureFixture[str]) -> None:
-    x, c = Var("x", tensor(2)), Var("c", TensorStructInfo((), "bool"))  # type: ignore[arg-type]
+    x, c = r.Var("x", tensor(2)), r.Var("c", r.TensorStructInfo((), "bool"))  # type: ignore[arg-type]
 
     def build(bb: BlockBuilder) -> Any:
-        bb.emit(op.print(x, PrimValue(3), format="{} and {}"))  # type: ignore[arg-type]
+        bb.emit(op.print(x, r.PrimValue(3), format="{} and {}"))  # type: ignore[arg-type]
         bb.emit(op.assert_op(c, x, format="x is {}"))
         return x
 
@@ -159,43 +145,43 @@ def test_printing_and_asserting(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_shapes_at_run_time() -> None:
-    x = Var("x", TensorStructInfo(ndim=2))
+    x = r.Var("x", r.TensorStructInfo(ndim=2))
     assert run(module(lambda bb: bb.emit(op.get_shape_of(x)), x), np.ones((2, 3), "float32")) == (2, 3)
-    y = Var("y", tensor(K, 3))
+    y = r.Var("y", tensor(K, 3))
     assert op.get_shape_of(y) is y.struct_info.shape  # type: ignore[attr-defined]
     with pytest.raises(IRError, match="it is no tensor"):
-        op.get_shape_of(Var("s", ShapeStructInfo((K,))))
+        op.get_shape_of(r.Var("s", r.ShapeStructInfo((K,))))
 
 
 def test_recursion_and_closures() -> None:
     """Powers of two by a function that calls itself, and a local function that uses a value around it."""
-    x, count = Var("x", tensor(2)), Var("count", TensorStructInfo((), "int32"))  # type: ignore[arg-type]
+    x, count = r.Var("x", tensor(2)), r.Var("count", r.TensorStructInfo((), "int32"))  # type: ignore[arg-type]
     bb = BlockBuilder()
-    signature = Function.create_empty([x, count], tensor(2))
+    signature = r.Function.create_empty([x, count], tensor(2))
     me = bb.add_func(signature, "power")
-    more = op.greater(count, const(0))
-    again = Call(me, (op.add(x, x), op.subtract(count, const(1))))
-    func = bb.normalize(Function([x, count], SeqExpr((), If(more, again, x)), tensor(2)))  # type: ignore[arg-type]
+    more = op.greater(count, r.const(0))
+    again = r.Call(me, (op.add(x, x), op.subtract(count, r.const(1))))
+    func = bb.normalize(r.Function([x, count], r.SeqExpr((), r.If(more, again, x)), tensor(2)))  # type: ignore[arg-type]
     bb.update_func(me, func)
-    y = Var("y", tensor(2))
+    y = r.Var("y", tensor(2))
     with bb.function("main", [y]):
-        inner = Var("inner", tensor(2))
-        sum_ = bb.normalize(Function([inner], SeqExpr((), op.add(inner, y)), tensor(2)))
+        inner = r.Var("inner", tensor(2))
+        sum_ = bb.normalize(r.Function([inner], r.SeqExpr((), op.add(inner, y)), tensor(2)))
         add_y = bb.emit(sum_)
-        bb.emit_func_output(bb.emit(add_y(bb.emit(Call(me, (y, const(3)))))))
+        bb.emit_func_output(bb.emit(add_y(bb.emit(r.Call(me, (y, r.const(3)))))))
     assert_well_formed(bb.get())
     assert run(bb.get(), np.array([1, 2], "float32")).tolist() == [9, 18]
 
 
 def test_what_has_no_value() -> None:
-    x = Var("x", tensor(2))
-    loose = Function([x], SeqExpr((), Var("y", tensor(2))), tensor(2))
+    x = r.Var("x", tensor(2))
+    loose = r.Function([x], r.SeqExpr((), r.Var("y", tensor(2))), tensor(2))
     with pytest.raises(LoweringError, match="the variable y has no value"):
         run(loose, np.ones(2, "float32"))
-    absent = Function([x], SeqExpr((), Call(GlobalVar("g"), (x,))), tensor(2))
+    absent = r.Function([x], r.SeqExpr((), r.Call(GlobalVar("g"), (x,))), tensor(2))
     with pytest.raises(LoweringError, match="no module that has it"):
         run(absent, np.ones(2, "float32"))
-    called = Function([x], SeqExpr((BindingBlock((VarBinding(Var("v"), x),)),), Call(x, ())), tensor(2))
+    called = r.Function([x], r.SeqExpr((r.BindingBlock((r.VarBinding(r.Var("v"), x),)),), r.Call(x, ())), tensor(2))
     with pytest.raises(LoweringError, match="which is no function"):
         run(called, np.ones(2, "float32"))
 
@@ -223,7 +209,7 @@ def test_random_graphs_equal_numpy(
     steps: list[tuple[Any, ...]], rows: int, columns: int, symbolic: bool, nested: bool
 ) -> None:
     shape = (K, M) if symbolic else (rows, columns)
-    x, y = Var("x", tensor(*shape)), Var("y", tensor(*shape))
+    x, y = r.Var("x", tensor(*shape)), r.Var("y", tensor(*shape))
     generator = np.random.default_rng(0)
     arrays = [generator.random((rows, columns), "float32") - 0.5 for _ in range(2)]
     exprs: list[Any] = [x, y]

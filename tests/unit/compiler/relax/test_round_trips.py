@@ -9,29 +9,9 @@ from hypothesis import strategies as st
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.vdevice import VDevice
+from compiler.relax import nodes as r
 from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    Call,
-    DataTypeImm,
-    ExternFunc,
-    FuncStructInfo,
-    Function,
-    If,
-    ObjectStructInfo,
-    PrimStructInfo,
-    PrimValue,
-    RelaxExpr,
-    ShapeExpr,
-    ShapeStructInfo,
-    StringImm,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleStructInfo,
-    Var,
-    const,
-)
 from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -49,33 +29,34 @@ class Graphs:
     def __init__(self, data: st.DataObject) -> None:
         self.data = data
         self.n, self.m = n.Var("n", "int64"), n.Var("m", "int64")
-        self.info = TensorStructInfo((self.n, 4), "float32")  # type: ignore[arg-type]
+        self.info = r.TensorStructInfo((self.n, 4), "float32")  # type: ignore[arg-type]
         self.bb = BlockBuilder()
-        self.values: list[RelaxExpr] = []
+        self.values: list[r.RelaxExpr] = []
 
-    def value(self) -> RelaxExpr:
+    def value(self) -> r.RelaxExpr:
         return self.data.draw(st.sampled_from(self.values))
 
     def small(self) -> Any:
         return self.data.draw(st.integers(0, 3))
 
-    def expression(self) -> RelaxExpr:
+    def expression(self) -> r.RelaxExpr:
         a, b = self.value(), self.value()
         number = float(np.float32(self.data.draw(st.floats(width=32))))
         made = [
             lambda: op.add(a, b),
-            lambda: op.multiply(a, const(number, "float32")),
+            lambda: op.multiply(a, r.const(number, "float32")),
             lambda: op.nn.softmax(a, axis=self.small() - 2 if self.small() < 2 else -1),
             lambda: op.astype(op.astype(a, self.data.draw(st.sampled_from(DTYPES))), "float32"),
-            lambda: op.matmul(a, const(np.arange(16, dtype="float32").reshape(4, 4) / 3)),
-            lambda: op.matmul(a, const(np.arange(4 * 4, dtype="float32").reshape(4, 4))),
+            lambda: op.matmul(a, r.const(np.arange(16, dtype="float32").reshape(4, 4) / 3)),
+            lambda: op.matmul(a, r.const(np.arange(4 * 4, dtype="float32").reshape(4, 4))),
             lambda: op.permute_dims(op.permute_dims(a), [1, 0]),
             lambda: op.reshape(op.reshape(a, (self.n * 4,)), (self.n, 4)),
-            lambda: op.call_pure_packed("f", a, PrimValue(self.small()), StringImm('a "b"\n'), DataTypeImm("int8"),
-                                        ShapeExpr((1, self.n)), sinfo_args=self.info),  # type: ignore[arg-type]
+            lambda: op.call_pure_packed("f", a, r.PrimValue(self.small()), r.StringImm('a "b"\n'),
+                                        r.DataTypeImm("int8"),
+                                        r.ShapeExpr((1, self.n)), sinfo_args=self.info),  # type: ignore[arg-type]
             lambda: op.call_dps_packed("g", (a, b), self.info),
             lambda: op.call_tir(self.kernel, (a,), self.info),
-            lambda: Call(self.helper, (a,)),
+            lambda: r.Call(self.helper, (a,)),
             lambda: op.where(op.less(a, b), a, op.maximum(a, b)),
             lambda: op.split(op.concat([a, b], axis=1), 2, axis=1)[0],
         ]  # fmt: skip
@@ -85,30 +66,30 @@ class Graphs:
         bb = self.bb
         match self.data.draw(st.integers(0, 7)):
             case 0:
-                held = bb.emit(Tuple((self.value(), Tuple((self.value(), const(3))), PrimValue(2))))
+                held = bb.emit(r.Tuple((self.value(), r.Tuple((self.value(), r.const(3))), r.PrimValue(2))))
                 self.values.append(bb.emit(held[0]))
             case 1:
-                anything = bb.emit(op.call_pure_packed("h", self.value(), sinfo_args=ObjectStructInfo()))
+                anything = bb.emit(op.call_pure_packed("h", self.value(), sinfo_args=r.ObjectStructInfo()))
                 self.values.append(bb.match_cast(anything, self.info))
             case 2 if not dataflow:
                 yes, no = self.expression(), self.expression()
-                self.values.append(bb.emit(If(self.condition, yes, no)))
+                self.values.append(bb.emit(r.If(self.condition, yes, no)))
             case 3 if not dataflow:
                 bb.emit(op.print(self.value(), format="{} of 'x'"))
-                bb.emit(Call(ExternFunc("p"), (self.value(),), sinfo_args=(TupleStructInfo(()),)))
+                bb.emit(r.Call(r.ExternFunc("p"), (self.value(),), sinfo_args=(r.TupleStructInfo(()),)))
             case _:
                 self.values.append(bb.emit(self.expression()))
 
     def module(self) -> IRModule:
         bb = self.bb
         self.kernel = bb.add_func(_copy(), "copy")
-        y = Var("y", TensorStructInfo((self.m, 4), "float32"))  # type: ignore[arg-type]
+        y = r.Var("y", r.TensorStructInfo((self.m, 4), "float32"))  # type: ignore[arg-type]
         with bb.function("helper", [y], private=True):
             bb.emit_func_output(bb.emit(op.add(y, y)))
         self.helper = next(name for name in bb.get() if name.name_hint == "helper")
         assert isinstance(self.helper, GlobalVar)
-        self.condition = Var("c", TensorStructInfo((), "bool"))  # type: ignore[arg-type]
-        x = Var("x", self.info)
+        self.condition = r.Var("c", r.TensorStructInfo((), "bool"))  # type: ignore[arg-type]
+        x = r.Var("x", self.info)
         self.values.append(x)
         with bb.function("main", [x, self.condition], {"k": [1, "a", 2.5, None, True]}, pure=False):
             for _ in range(self.data.draw(st.integers(1, 3))):
@@ -147,24 +128,24 @@ def test_graphs(data: st.DataObject) -> None:
     same_after_reading(Graphs(data).module())
 
 
-def infos(size: n.Var) -> st.SearchStrategy[StructInfo]:
+def infos(size: n.Var) -> st.SearchStrategy[r.StructInfo]:
     dims = st.lists(st.sampled_from([size, 1, 3, size * 2, size + 1]), max_size=3).map(tuple)
     devices = st.sampled_from([None, VDevice(Target("llvm"), 1), VDevice(Target("llvm -mcpu=haswell"))])
     dtypes = st.sampled_from(("", *DTYPES))
-    leaves: st.SearchStrategy[StructInfo] = st.one_of(
-        st.builds(lambda d, t, v: TensorStructInfo(d, t, v), dims, dtypes, devices),  # type: ignore[arg-type]
-        st.builds(lambda k, t, v: TensorStructInfo(None, t, v, k), st.integers(-1, 4), dtypes, devices),
-        st.builds(lambda d: ShapeStructInfo(d), dims),  # type: ignore[arg-type]
-        st.builds(lambda k: ShapeStructInfo(None, k), st.integers(-1, 4)),
-        st.sampled_from(DTYPES).map(lambda t: PrimStructInfo(t)),
-        st.just(ObjectStructInfo()),
+    leaves: st.SearchStrategy[r.StructInfo] = st.one_of(
+        st.builds(lambda d, t, v: r.TensorStructInfo(d, t, v), dims, dtypes, devices),  # type: ignore[arg-type]
+        st.builds(lambda k, t, v: r.TensorStructInfo(None, t, v, k), st.integers(-1, 4), dtypes, devices),
+        st.builds(lambda d: r.ShapeStructInfo(d), dims),  # type: ignore[arg-type]
+        st.builds(lambda k: r.ShapeStructInfo(None, k), st.integers(-1, 4)),
+        st.sampled_from(DTYPES).map(lambda t: r.PrimStructInfo(t)),
+        st.just(r.ObjectStructInfo()),
     )
     return st.recursive(
         leaves,
         lambda inner: st.one_of(
-            st.lists(inner, max_size=3).map(lambda items: TupleStructInfo(tuple(items))),
-            st.builds(FuncStructInfo, st.lists(inner, max_size=2), inner, st.booleans()),
-            st.builds(lambda ret: FuncStructInfo.opaque_func(ret=ret), inner),
+            st.lists(inner, max_size=3).map(lambda items: r.TupleStructInfo(tuple(items))),
+            st.builds(r.FuncStructInfo, st.lists(inner, max_size=2), inner, st.booleans()),
+            st.builds(lambda ret: r.FuncStructInfo.opaque_func(ret=ret), inner),
         ),
         max_leaves=4,
     )
@@ -174,11 +155,11 @@ def infos(size: n.Var) -> st.SearchStrategy[StructInfo]:
 @given(st.data())
 def test_struct_info_of_parameters(data: st.DataObject) -> None:
     size = n.Var("n", "int64")
-    first = Var("s", ShapeStructInfo((size,)))
-    params = [first, *(Var("x", info) for info in data.draw(st.lists(infos(size), max_size=3)))]
+    first = r.Var("s", r.ShapeStructInfo((size,)))
+    params = [first, *(r.Var("x", info) for info in data.draw(st.lists(infos(size), max_size=3)))]
     bb = BlockBuilder()
     with bb.function("main", params):
-        bb.emit_func_output(bb.emit(Tuple(tuple(params))))
+        bb.emit_func_output(bb.emit(r.Tuple(tuple(params))))
     same_after_reading(bb.get())
 
 
@@ -209,7 +190,7 @@ def test_a_decorated_module() -> None:
     assert isinstance(Shared, IRModule)
     same_after_reading(Shared)
     main = Shared["main"]
-    assert isinstance(main, Function)
+    assert isinstance(main, r.Function)
     device = main.params[0].struct_info.vdevice  # type: ignore[attr-defined]
     assert device == VDevice(Target("llvm -mcpu=haswell"), 1)
-    assert main.ret_struct_info == TensorStructInfo((main.params[0].struct_info.dims[0],))  # type: ignore[attr-defined,arg-type]
+    assert main.ret_struct_info == r.TensorStructInfo((main.params[0].struct_info.dims[0],))  # type: ignore[attr-defined,arg-type]

@@ -23,14 +23,7 @@ from rpc_server.box.supervisor_events import (
     TimePassed,
     ToExecutor,
 )
-from rpc_server.errors import (
-    Cancelled,
-    ExecutorCrashed,
-    LeaseRefused,
-    ProtocolError,
-    SessionClosed,
-    SessionRefused,
-)
+from rpc_server.errors import Cancelled, ExecutorCrashed, LeaseRefused, ProtocolError, SessionClosed, SessionRefused
 from rpc_server.wire.messages import Done, SessionOpened
 from tests.kit.farm.supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call
 

@@ -2,13 +2,7 @@ import signal
 
 import pytest
 
-from rpc_server.errors import (
-    DeadlineExceeded,
-    DeviceLost,
-    ExecutorCrashed,
-    OutOfMemory,
-    SessionClosed,
-)
+from rpc_server.errors import DeadlineExceeded, DeviceLost, ExecutorCrashed, OutOfMemory, SessionClosed
 from rpc_server.machine.crash import CallUnderWay, CrashVerdict, ExitReport, explain, failed_trial
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.places import ROOT

@@ -6,13 +6,7 @@ import pytest
 
 import tunefarm as tvm
 from tunefarm import autotvm, te
-from tunefarm.autotvm.task.space import (
-    AnnotateSpace,
-    ReorderSpace,
-    SplitEntity,
-    SplitSpace,
-    VirtualAxis,
-)
+from tunefarm.autotvm.task.space import AnnotateSpace, ReorderSpace, SplitEntity, SplitSpace, VirtualAxis
 
 
 def sizes(axis, *args, **kwargs):

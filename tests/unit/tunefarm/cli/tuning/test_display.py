@@ -11,14 +11,7 @@ from rich.console import Console
 
 from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.terminal_screen import Screen
-from tunefarm.cli.tuning.display import (
-    LiveDisplay,
-    PlainDisplay,
-    WhileRead,
-    make_display,
-    status_line,
-    summary_table,
-)
+from tunefarm.cli.tuning.display import LiveDisplay, PlainDisplay, WhileRead, make_display, status_line, summary_table
 from tuner.engine.progress import Snapshot, TaskProgress
 
 

@@ -8,21 +8,9 @@ import pytest
 
 from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import GlobalVar
+from compiler.relax import nodes as r
 from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import (
-    Call,
-    Constant,
-    Expr,
-    ObjectStructInfo,
-    ShapeExpr,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    Tuple,
-    TupleStructInfo,
-    Var,
-)
 from compiler.relax.op.core.layout import Layout, LayoutUse
 from compiler.relax.op.core.params import TensorArg
 from compiler.relax.op.core.registry import OPERATORS, OpPatternKind, RefusedPart, operator, operator_of, refused
@@ -34,12 +22,12 @@ from tests.kit.compiler.struct_info import tensor
 K, M = n.Var("k", "int64"), n.Var("m", "int64")
 
 
-def var(*shape: Any, dtype: str = "float32") -> Var:
-    return Var("x", tensor(*shape, dtype=dtype))
+def var(*shape: Any, dtype: str = "float32") -> r.Var:
+    return r.Var("x", tensor(*shape, dtype=dtype))
 
 
-def info(call: Any) -> StructInfo:
-    found: StructInfo = BlockBuilder().normalize(call).struct_info
+def info(call: Any) -> r.StructInfo:
+    found: r.StructInfo = BlockBuilder().normalize(call).struct_info
     return found
 
 
@@ -66,14 +54,14 @@ def test_functions_have_signatures_and_docs() -> None:
 def test_calls_hold_arguments_and_attributes() -> None:
     x = var(2, 3)
     call = op.reshape(x, (3, 2))
-    assert isinstance(call.args[1], ShapeExpr)
+    assert isinstance(call.args[1], r.ShapeExpr)
     assert dict(op.permute_dims(x, axes=[1, 0]).attrs) == {"axes": (1, 0)}
     assert op.nn.softmax(x).attrs.axis == -1
     assert call.span is not None
     assert call.span.source.endswith("test_declarations.py")
     made = op.add(x, np.ones((2, 3), "float32"))
-    assert isinstance(made.args[1], Constant)
-    assert isinstance(op.add(var(2, dtype="float16"), 1).args[1].struct_info, TensorStructInfo)  # type: ignore[attr-defined]
+    assert isinstance(made.args[1], r.Constant)
+    assert isinstance(op.add(var(2, dtype="float16"), 1).args[1].struct_info, r.TensorStructInfo)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -106,14 +94,14 @@ def test_bad_arguments_are_type_errors(make: Any, message: str) -> None:
         (tensor(K, 1), tensor(K, 4), tensor(K, 4)),
         (tensor(K * 2), tensor(K + K), tensor(K * 2)),
         (tensor(), tensor(K), tensor(K)),
-        (tensor(K), tensor(M), TensorStructInfo(ndim=1)),
-        (TensorStructInfo(ndim=2), tensor(3), TensorStructInfo(ndim=2)),
-        (TensorStructInfo(), tensor(3), TensorStructInfo()),
-        (TensorStructInfo((2,), ""), tensor(2), TensorStructInfo((2,), "")),  # type: ignore[arg-type]
+        (tensor(K), tensor(M), r.TensorStructInfo(ndim=1)),
+        (r.TensorStructInfo(ndim=2), tensor(3), r.TensorStructInfo(ndim=2)),
+        (r.TensorStructInfo(), tensor(3), r.TensorStructInfo()),
+        (r.TensorStructInfo((2,), ""), tensor(2), r.TensorStructInfo((2,), "")),  # type: ignore[arg-type]
     ],
 )
-def test_broadcasting(a: TensorStructInfo, b: TensorStructInfo, wanted: StructInfo) -> None:
-    assert info(op.add(Var("a", a), Var("b", b))) == wanted
+def test_broadcasting(a: r.TensorStructInfo, b: r.TensorStructInfo, wanted: r.StructInfo) -> None:
+    assert info(op.add(r.Var("a", a), r.Var("b", b))) == wanted
 
 
 @pytest.mark.parametrize(
@@ -123,12 +111,12 @@ def test_broadcasting(a: TensorStructInfo, b: TensorStructInfo, wanted: StructIn
         (lambda: op.astype(var(K), "int8"), tensor(K, dtype="int8")),
         (lambda: op.permute_dims(var(2, K, 4)), tensor(4, K, 2)),
         (lambda: op.permute_dims(var(2, K, 4), [0, -1, 1]), tensor(2, 4, K)),
-        (lambda: op.permute_dims(Var("x", TensorStructInfo()), [1, 0]), TensorStructInfo(ndim=2)),
-        (lambda: op.permute_dims(Var("x", TensorStructInfo())), TensorStructInfo()),
+        (lambda: op.permute_dims(r.Var("x", r.TensorStructInfo()), [1, 0]), r.TensorStructInfo(ndim=2)),
+        (lambda: op.permute_dims(r.Var("x", r.TensorStructInfo())), r.TensorStructInfo()),
         (lambda: op.reshape(var(2, 6), (3, -1)), tensor(3, 4)),
         (lambda: op.reshape(var(K, 6), (0, 2, -1)), tensor(K, 2, 3)),
         (lambda: op.reshape(var(K, 6), (-1,)), tensor(K * 6)),
-        (lambda: op.reshape(var(K, 6), Var("s", ShapeStructInfo((K * 2, 3)))), tensor(K * 2, 3)),  # type: ignore[arg-type]
+        (lambda: op.reshape(var(K, 6), r.Var("s", r.ShapeStructInfo((K * 2, 3)))), tensor(K * 2, 3)),  # type: ignore[arg-type]
         (lambda: op.matmul(var(2, 3), var(3, 4)), tensor(2, 4)),
         (lambda: op.matmul(var(K, 1, 2, 3), var(5, 3, 4)), tensor(K, 5, 2, 4)),
         (lambda: op.matmul(var(3), var(3, 4)), tensor(4)),
@@ -136,17 +124,20 @@ def test_broadcasting(a: TensorStructInfo, b: TensorStructInfo, wanted: StructIn
         (lambda: op.matmul(var(2, 3), var(3)), tensor(2)),
         (lambda: op.matmul(var(K, 3), var(M, 4)), tensor(K, 4)),
         (lambda: op.matmul(var(2, 3, dtype="int8"), var(3, 4, dtype="int8"), "int32"), tensor(2, 4, dtype="int32")),
-        (lambda: op.matmul(Var("x", TensorStructInfo(ndim=3)), var(3, 4)), TensorStructInfo(ndim=3)),
-        (lambda: op.shape_of(var(2, K)), ShapeStructInfo((2, K))),
-        (lambda: op.shape_of(Var("x", TensorStructInfo(ndim=2))), ShapeStructInfo(ndim=2)),
-        (lambda: op.print(var(2)), TupleStructInfo(())),
-        (lambda: op.call_pure_packed("f", sinfo_args=[tensor(2), tensor(3)]), TupleStructInfo((tensor(2), tensor(3)))),
-        (lambda: op.call_pure_packed("f", sinfo_args=[]), ObjectStructInfo()),
+        (lambda: op.matmul(r.Var("x", r.TensorStructInfo(ndim=3)), var(3, 4)), r.TensorStructInfo(ndim=3)),
+        (lambda: op.shape_of(var(2, K)), r.ShapeStructInfo((2, K))),
+        (lambda: op.shape_of(r.Var("x", r.TensorStructInfo(ndim=2))), r.ShapeStructInfo(ndim=2)),
+        (lambda: op.print(var(2)), r.TupleStructInfo(())),
+        (
+            lambda: op.call_pure_packed("f", sinfo_args=[tensor(2), tensor(3)]),
+            r.TupleStructInfo((tensor(2), tensor(3))),
+        ),
+        (lambda: op.call_pure_packed("f", sinfo_args=[]), r.ObjectStructInfo()),
         (lambda: op.call_dps_packed("f", var(2), tensor(3)), tensor(3)),
-        (lambda: op.call_tir(GlobalVar("f"), [], [tensor(2)]), TupleStructInfo((tensor(2),))),
+        (lambda: op.call_tir(GlobalVar("f"), [], [tensor(2)]), r.TupleStructInfo((tensor(2),))),
     ],
 )
-def test_what_is_known_of_results(make: Any, wanted: StructInfo) -> None:
+def test_what_is_known_of_results(make: Any, wanted: r.StructInfo) -> None:
     assert info(make()) == wanted
 
 
@@ -158,7 +149,10 @@ def test_what_is_known_of_results(make: Any, wanted: StructInfo) -> None:
             "relax.add: x1 and x2 do not broadcast: dimension -1 is 3 and 4; x1 is (2, 3) of float32, x2 is (4,) of",
         ),
         (lambda: op.add(var(2), var(2, dtype="int8")), "relax.add: the element types differ: x1 float32 and x2 int8"),
-        (lambda: op.add(var(2), Var("s", ShapeStructInfo((2,)))), "relax.add: x2 must be a tensor, got R.Shape([2])"),
+        (
+            lambda: op.add(var(2), r.Var("s", r.ShapeStructInfo((2,)))),
+            "relax.add: x2 must be a tensor, got R.Shape([2])",
+        ),
         (lambda: op.matmul(var(2, 3), var(4, 5)), "relax.matmul: the dimensions that are summed over differ: 3 and 4"),
         (lambda: op.matmul(var(), var(4, 5)), "relax.matmul: x1 must have at least one dimension"),
         (lambda: op.reshape(var(2, 3), (4,)), "relax.reshape: cannot reshape x, (2, 3) of float32, to (4,)"),
@@ -170,7 +164,7 @@ def test_what_is_known_of_results(make: Any, wanted: StructInfo) -> None:
         (lambda: op.permute_dims(var(2, 3), (0,)), "relax.permute_dims: axes is (0,), but x has 2 dimensions"),
         (lambda: op.nn.softmax(var(2, dtype="int8")), "data must have floating point elements, got int8"),
         (lambda: op.nn.softmax(var(2), 1), "relax.nn.softmax: axis is 1, but there are 1 dimensions"),
-        (lambda: op.call_dps_packed("f", [], TensorStructInfo(ndim=2)), "out_sinfo must be tensors of known shape"),
+        (lambda: op.call_dps_packed("f", [], r.TensorStructInfo(ndim=2)), "out_sinfo must be tensors of known shape"),
         (lambda: op.call_tir("f", [], tensor(2)), "gvar must be the name of a function in the module"),
     ],
 )
@@ -198,9 +192,9 @@ def test_kernels_are_checked_against_their_calls() -> None:
                 bb.normalize(op.call_tir(gvar, args, out))
             assert message in str(error.value)
         bb.emit_func_output(bb.emit(made))
-    held = Var("t", TupleStructInfo((tensor(2), tensor(3))))
+    held = r.Var("t", r.TupleStructInfo((tensor(2), tensor(3))))
     spread = op.call_tir(GlobalVar("f"), held, tensor(2)).args[1]
-    assert isinstance(spread, Tuple)
+    assert isinstance(spread, r.Tuple)
     assert len(spread.fields) == 2
 
 
@@ -210,7 +204,7 @@ def test_work() -> None:
     work = operator_of("relax.matmul").work(call)
     assert ops.as_int(bb.analyzer.simplify(work.flops - K * 24)) == 0  # type: ignore[operator]
     assert ops.as_int(bb.analyzer.simplify(work.bytes - (K * 12 + 48 + K * 16))) == 0  # type: ignore[operator]
-    unknown = bb.normalize(op.add(Var("x", TensorStructInfo(ndim=1)), var(3)))
+    unknown = bb.normalize(op.add(r.Var("x", r.TensorStructInfo(ndim=1)), var(3)))
     assert operator_of("relax.add").work(unknown).flops is None
     assert operator_of("relax.call_tir").work(unknown).flops is None
     reshaped = bb.normalize(op.reshape(var(2, 3), (6,)))
@@ -229,7 +223,7 @@ def test_layouts() -> None:
             Layout.between("NCHW", bad)
     x = var(1, 2, 3, 4)
 
-    def rule(call: Call, *inputs: Layout | None) -> Any:
+    def rule(call: r.Call, *inputs: Layout | None) -> Any:
         entry: Any = operator_of(call.op)  # type: ignore[arg-type]
         return entry.layout(LayoutUse(BlockBuilder().normalize(call), inputs, {}))
 
@@ -238,7 +232,7 @@ def test_layouts() -> None:
     assert rule(op.add(x, x), nhwc, None).inputs == (nhwc, nhwc)
     assert rule(op.add(x, var(4)), nhwc, None).inputs == (nhwc, nhwc)  # the vector gets dimensions of 1
     assert rule(op.add(x, var()), nhwc, None).inputs == (nhwc, None)
-    assert rule(op.add(x, Var("y", TensorStructInfo(None, "float32"))), nhwc, None).outputs == (None,)
+    assert rule(op.add(x, r.Var("y", r.TensorStructInfo(None, "float32"))), nhwc, None).outputs == (None,)
     sixteen = BlockBuilder().normalize(op.add(var(1, 32, 3, 4), var(1, 32, 3, 4)))
     assert rule(sixteen, blocked, None).inputs == (blocked, blocked)  # type: ignore[arg-type]
     assert rule(BlockBuilder().normalize(op.add(var(1, 32, 3, 4), var(32, 1, 1))), blocked, None).outputs == (None,)  # type: ignore[arg-type]
@@ -259,7 +253,7 @@ def test_declaring_operators() -> None:
         "layout": refused("a test"), "gradient": refused("a test"),
     }  # fmt: skip
 
-    def toy(x: TensorArg, times: int = 2, *, note: str | None = None) -> Expr:
+    def toy(x: TensorArg, times: int = 2, *, note: str | None = None) -> r.Expr:
         """Repeat a tensor."""
         raise AssertionError
 
