@@ -5,6 +5,7 @@ A program that asks for one gets an error with this text. `docs/tvm-compatibilit
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Protocol
 
 from tunefarm import submodules
@@ -49,6 +50,11 @@ def refusing(module: str) -> NameLookup:
         return found
 
     return missing
+
+
+def refuse_other_names(module: str) -> None:
+    """Let a loaded module say why a name of Apache TVM is not there. Type checkers see nothing of it."""
+    vars(sys.modules[module])["__getattr__"] = refusing(module)
 
 
 def absent(module: str, name: str) -> str:

@@ -10,10 +10,6 @@ from compiler.ir.transform.instrument import (
 )
 
 __all__ = [
-    "PassInstrument",
-    "PassPrintingInstrument",
-    "PassTimingInstrument",
-    "PrintAfterAll",
-    "PrintBeforeAll",
+    "PassInstrument", "PassPrintingInstrument", "PassTimingInstrument", "PrintAfterAll", "PrintBeforeAll",
     "pass_instrument",
-]
+]  # fmt: skip

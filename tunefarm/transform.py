@@ -8,13 +8,6 @@ from compiler.tir.transform import PrimFuncPass
 from tunefarm import pass_options as _pass_options  # noqa: F401  (it declares options of contexts)
 
 __all__ = [
-    "ModulePass",
-    "Pass",
-    "PassContext",
-    "PassInfo",
-    "PrimFuncPass",
-    "PrintIR",
-    "Sequential",
-    "TransformError",
+    "ModulePass", "Pass", "PassContext", "PassInfo", "PrimFuncPass", "PrintIR", "Sequential", "TransformError",
     "module_pass",
-]
+]  # fmt: skip

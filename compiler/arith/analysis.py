@@ -17,15 +17,9 @@ from compiler.tir.verify import LoweringStage, verify
 from compiler.tir.visit import free_vars
 
 __all__ = [
-    "calculate_workspace_bytes",
-    "detect_buffer_access_lca",
-    "estimate_tir_flops",
-    "expr_deep_equal",
-    "get_block_access_region",
-    "undefined_vars",
-    "verify_memory",
-    "verify_well_formed",
-]
+    "calculate_workspace_bytes", "detect_buffer_access_lca", "estimate_tir_flops", "expr_deep_equal",
+    "get_block_access_region", "undefined_vars", "verify_memory", "verify_well_formed",
+]  # fmt: skip
 
 
 def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:

@@ -17,41 +17,11 @@ from compiler.tir.nodes.convert import as_expr, as_int, cast, const, is_const, m
 from compiler.tir.nodes.operators import operator
 
 __all__ = [
-    "add",
-    "as_condition",
-    "as_expr",
-    "as_int",
-    "binary",
-    "cast",
-    "ceildiv",
-    "const",
-    "div",
-    "equal",
-    "floor_div_int",
-    "floordiv",
-    "floormod",
-    "greater",
-    "greater_equal",
-    "is_const",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "match_types",
-    "max_value",
-    "maximum",
-    "min_value",
-    "minimum",
-    "mul",
-    "neg",
-    "not_equal",
-    "sub",
-    "trunc_div_int",
-    "truncdiv",
-    "truncmod",
-    "wrap_int",
-]
+    "add", "as_condition", "as_expr", "as_int", "binary", "cast", "ceildiv", "const", "div", "equal", "floor_div_int",
+    "floordiv", "floormod", "greater", "greater_equal", "is_const", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "match_types", "max_value", "maximum", "min_value", "minimum", "mul", "neg", "not_equal", "sub",
+    "trunc_div_int", "truncdiv", "truncmod", "wrap_int",
+]  # fmt: skip
 
 # ---------------------------------------------------------------------------- constant folding
 

@@ -1,7 +1,5 @@
 """Integer analysis of expressions."""
 
-from typing import TYPE_CHECKING
-
 from compiler.faces.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet
 from compiler.faces.int_sets import (
     IntSet,
@@ -22,31 +20,13 @@ from compiler.faces.iter_map import (
 )
 from compiler.faces.linear_bounds import deduce_bound, detect_clip_bound, detect_linear_equation
 from tunefarm.arith import analyzer
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 
 __all__ = [
-    "Analyzer",
-    "ConstIntBound",
-    "IntSet",
-    "IntervalSet",
-    "IterMapLevel",
-    "IterMapResult",
-    "IterMark",
-    "IterSplitExpr",
-    "IterSumExpr",
-    "ModularSet",
-    "analyzer",
-    "deduce_bound",
-    "detect_clip_bound",
-    "detect_iter_map",
-    "detect_linear_equation",
-    "estimate_region_lower_bound",
-    "estimate_region_strict_bound",
-    "estimate_region_upper_bound",
-    "iter_map_simplify",
-    "iter_map_to_expr",
-    "normalize_iter_map_to_expr",
-]
+    "Analyzer", "ConstIntBound", "IntSet", "IntervalSet", "IterMapLevel", "IterMapResult", "IterMark", "IterSplitExpr",
+    "IterSumExpr", "ModularSet", "analyzer", "deduce_bound", "detect_clip_bound", "detect_iter_map",
+    "detect_linear_equation", "estimate_region_lower_bound", "estimate_region_strict_bound",
+    "estimate_region_upper_bound", "iter_map_simplify", "iter_map_to_expr", "normalize_iter_map_to_expr",
+]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -1,7 +1,5 @@
 """auto_scheduler: te computations tuned without a template, by the engine."""
 
-from typing import TYPE_CHECKING
-
 from tunefarm.auto_scheduler import (
     compute_dag,
     dispatcher,
@@ -14,7 +12,7 @@ from tunefarm.auto_scheduler import (
     workload_registry,
 )
 from tunefarm.auto_scheduler.measure import RPCRunner
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.auto_scheduler import task_actions as _task_actions  # noqa: F401  (for SearchTask.tune)
 from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 from tuner.faces.auto_scheduler.cost_model import RandomModel, XGBModel
@@ -34,46 +32,12 @@ from tuner.faces.auto_scheduler.workload_registry import make_workload_key, regi
 from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
-    "ApplyHistoryBest",
-    "ComputeDAG",
-    "DispatchContext",
-    "EmptyPolicy",
-    "HardwareParams",
-    "LocalBuilder",
-    "LocalRPCMeasureContext",
-    "LocalRunner",
-    "MeasureCallback",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureResult",
-    "PreloadMeasuredStates",
-    "PythonBasedMeasureCallback",
-    "RPCRunner",
-    "RandomModel",
-    "RecordReader",
-    "RecordToFile",
-    "SearchTask",
-    "SketchPolicy",
-    "State",
-    "TaskScheduler",
-    "TuningOptions",
-    "XGBModel",
-    "compute_dag",
-    "dispatcher",
-    "extract_tasks",
-    "load_best_record",
-    "load_records",
-    "loop_state",
-    "make_workload_key",
-    "measure",
-    "measure_record",
-    "register_workload",
-    "save_records",
-    "search_policy",
-    "search_task",
-    "task_scheduler",
-    "workload_registry",
+    "ApplyHistoryBest", "ComputeDAG", "DispatchContext", "EmptyPolicy", "HardwareParams", "LocalBuilder",
+    "LocalRPCMeasureContext", "LocalRunner", "MeasureCallback", "MeasureErrorNo", "MeasureInput", "MeasureResult",
+    "PreloadMeasuredStates", "PythonBasedMeasureCallback", "RPCRunner", "RandomModel", "RecordReader", "RecordToFile",
+    "SearchTask", "SketchPolicy", "State", "TaskScheduler", "TuningOptions", "XGBModel", "compute_dag", "dispatcher",
+    "extract_tasks", "load_best_record", "load_records", "loop_state", "make_workload_key", "measure", "measure_record",
+    "register_workload", "save_records", "search_policy", "search_task", "task_scheduler", "workload_registry",
 ]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -2,6 +2,4 @@
 
 from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 
-__all__ = [
-    "ComputeDAG",
-]  # fmt: skip
+__all__ = ["ComputeDAG"]

@@ -2,7 +2,4 @@
 
 from tuner.faces.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
 
-__all__ = [
-    "ApplyHistoryBest",
-    "DispatchContext",
-]  # fmt: skip
+__all__ = ["ApplyHistoryBest", "DispatchContext"]

@@ -3,8 +3,4 @@
 from tuner.faces.auto_scheduler.loop_state import Iterator, Stage
 from tuner.faces.auto_scheduler.loop_state import LoopState as State
 
-__all__ = [
-    "Iterator",
-    "Stage",
-    "State",
-]  # fmt: skip
+__all__ = ["Iterator", "Stage", "State"]

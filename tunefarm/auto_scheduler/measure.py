@@ -16,20 +16,9 @@ from tuner.faces.auto_scheduler.record import recover_measure_input
 from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
-    "BuildResult",
-    "LocalBuilder",
-    "LocalRPCMeasureContext",
-    "LocalRunner",
-    "MeasureCallback",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureResult",
-    "ProgramBuilder",
-    "ProgramMeasurer",
-    "ProgramRunner",
-    "PythonBasedMeasureCallback",
-    "RPCRunner",
-    "recover_measure_input",
+    "BuildResult", "LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "MeasureCallback", "MeasureErrorNo",
+    "MeasureInput", "MeasureResult", "ProgramBuilder", "ProgramMeasurer", "ProgramRunner", "PythonBasedMeasureCallback",
+    "RPCRunner", "recover_measure_input",
 ]  # fmt: skip
 
 

@@ -2,9 +2,4 @@
 
 from tuner.faces.auto_scheduler.search_policy import EmptyPolicy, PreloadMeasuredStates, SearchPolicy, SketchPolicy
 
-__all__ = [
-    "EmptyPolicy",
-    "PreloadMeasuredStates",
-    "SearchPolicy",
-    "SketchPolicy",
-]  # fmt: skip
+__all__ = ["EmptyPolicy", "PreloadMeasuredStates", "SearchPolicy", "SketchPolicy"]

@@ -7,9 +7,4 @@ from tuner.faces.auto_scheduler.task_scheduler import (
     TaskSchedulerCallback,
 )
 
-__all__ = [
-    "LogEstimatedLatency",
-    "PrintTableInfo",
-    "TaskScheduler",
-    "TaskSchedulerCallback",
-]  # fmt: skip
+__all__ = ["LogEstimatedLatency", "PrintTableInfo", "TaskScheduler", "TaskSchedulerCallback"]

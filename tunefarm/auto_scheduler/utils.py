@@ -11,15 +11,9 @@ from tuner.faces.auto_scheduler.workload_registry import args_distance
 from tuner.faces.common.arguments import tuples
 
 __all__ = [
-    "array_mean",
-    "calc_workload_dis_factor",
-    "decode_workload_key",
-    "get_const_int",
-    "get_const_tuple",
-    "get_func_name",
-    "list_to_tuple",
-    "to_str_round",
-]
+    "array_mean", "calc_workload_dis_factor", "decode_workload_key", "get_const_int", "get_const_tuple",
+    "get_func_name", "list_to_tuple", "to_str_round",
+]  # fmt: skip
 
 
 def list_to_tuple(x: Sequence[Any]) -> tuple[Any, ...]:

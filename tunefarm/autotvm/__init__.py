@@ -1,7 +1,5 @@
 """autotvm: templates with knobs, tuned by the engine."""
 
-from typing import TYPE_CHECKING
-
 from tunefarm.autotvm import callback, database, env, measure, record, task, tuner
 from tunefarm.autotvm.env import GLOBAL_SCOPE
 from tunefarm.autotvm.measure import (
@@ -28,43 +26,14 @@ from tunefarm.autotvm.task import (
 )
 from tunefarm.autotvm.task.space import FallbackConfigEntity, InstantiationError
 from tunefarm.autotvm.tuner import DropletTuner, GATuner, GridSearchTuner, RandomTuner, XGBTuner
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 
 __all__ = [
-    "GLOBAL_SCOPE",
-    "ApplyHistoryBest",
-    "ConfigEntity",
-    "ConfigSpace",
-    "DispatchContext",
-    "DropletTuner",
-    "FallbackConfigEntity",
-    "FallbackContext",
-    "GATuner",
-    "GridSearchTuner",
-    "InstantiationError",
-    "LocalBuilder",
-    "LocalRunner",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureResult",
-    "RPCRunner",
-    "RandomTuner",
-    "Task",
-    "XGBTuner",
-    "apply_history_best",
-    "callback",
-    "create_measure_batch",
-    "database",
-    "env",
-    "get_config",
-    "load_from_file",
-    "measure",
-    "measure_option",
-    "record",
-    "task",
-    "template",
-    "tuner",
+    "GLOBAL_SCOPE", "ApplyHistoryBest", "ConfigEntity", "ConfigSpace", "DispatchContext", "DropletTuner",
+    "FallbackConfigEntity", "FallbackContext", "GATuner", "GridSearchTuner", "InstantiationError", "LocalBuilder",
+    "LocalRunner", "MeasureErrorNo", "MeasureInput", "MeasureResult", "RPCRunner", "RandomTuner", "Task", "XGBTuner",
+    "apply_history_best", "callback", "create_measure_batch", "database", "env", "get_config", "load_from_file",
+    "measure", "measure_option", "record", "task", "template", "tuner",
 ]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

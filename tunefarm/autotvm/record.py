@@ -12,12 +12,6 @@ from tuner.faces.autotvm.record import (
 )
 
 __all__ = [
-    "AUTOTVM_LOG_VERSION",
-    "decode",
-    "encode",
-    "load_from_buffer",
-    "load_from_file",
-    "measure_str_key",
-    "pick_best",
+    "AUTOTVM_LOG_VERSION", "decode", "encode", "load_from_buffer", "load_from_file", "measure_str_key", "pick_best",
     "split_workload",
-]
+]  # fmt: skip

@@ -13,14 +13,8 @@ from tuner.faces.autotvm.tuner import SI_PREFIXES
 from tuner.faces.autotvm.tuner import check_si_prefix as format_divisor
 
 __all__ = [
-    "EmptyContext",
-    "format_si_prefix",
-    "get_const_int",
-    "get_const_tuple",
-    "get_func_name",
-    "get_rank",
-    "pool_map",
-]
+    "EmptyContext", "format_si_prefix", "get_const_int", "get_const_tuple", "get_func_name", "get_rank", "pool_map",
+]  # fmt: skip
 
 
 class EmptyContext:

@@ -16,14 +16,9 @@ from compiler.runtime.files.linker import LinkError, get_cc
 from compiler.runtime.files.linker import create_shared as _link
 
 __all__ = [
-    "LinkError",
-    "create_executable",
-    "create_shared",
-    "create_staticlib",
-    "cross_compiler",
-    "get_cc",
+    "LinkError", "create_executable", "create_shared", "create_staticlib", "cross_compiler", "get_cc",
     "get_target_by_dump_machine",
-]
+]  # fmt: skip
 
 Objects = str | Sequence[str]
 

@@ -1,11 +1,8 @@
 """Rules of default schedules for GPUs, under the module's name in TVM."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.dlight.gpu import GEMV, Fallback, GeneralReduction, Matmul, Reduction, Transpose
 
 __all__ = ["GEMV", "Fallback", "GeneralReduction", "Matmul", "Reduction", "Transpose"]
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

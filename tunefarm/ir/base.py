@@ -10,12 +10,6 @@ from compiler.ir.structural import (
 from tunefarm.ir.json_objects import load_json, save_json
 
 __all__ = [
-    "Node",
-    "Span",
-    "assert_structural_equal",
-    "get_first_structural_mismatch",
-    "load_json",
-    "save_json",
-    "structural_equal",
-    "structural_hash",
-]
+    "Node", "Span", "assert_structural_equal", "get_first_structural_mismatch", "load_json", "save_json",
+    "structural_equal", "structural_hash",
+]  # fmt: skip

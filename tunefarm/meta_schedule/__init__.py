@@ -1,8 +1,6 @@
 """meta_schedule: tune any function in spaces made by rules, with the results in a database."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tunefarm.meta_schedule import (
     arg_info,
     builder,
@@ -42,49 +40,12 @@ from tuner.faces.meta_schedule.tune import tune_tasks, tune_tir
 from tuner.faces.meta_schedule.tune_context import TuneContext
 
 __all__ = [
-    "Builder",
-    "CostModel",
-    "Database",
-    "ExtractedTask",
-    "FeatureExtractor",
-    "MeasureCallback",
-    "MeasureCandidate",
-    "Mutator",
-    "Postproc",
-    "Profiler",
-    "Runner",
-    "ScheduleRule",
-    "SearchStrategy",
-    "SpaceGenerator",
-    "TaskScheduler",
-    "TuneContext",
-    "arg_info",
-    "builder",
-    "compile_relax",
-    "cost_model",
-    "database",
-    "derived_object",
-    "extract_tasks",
-    "feature_extractor",
-    "is_meta_schedule_enabled",
-    "measure_callback",
-    "mutator",
-    "postproc",
-    "profiler",
-    "relax_integration",
-    "runner",
-    "schedule_rule",
-    "search_strategy",
-    "space_generator",
-    "task_scheduler",
-    "testing",
-    "tir_integration",
-    "tune_context",
-    "tune_relax",
-    "tune_tasks",
-    "tune_tir",
-    "utils",
-]
+    "Builder", "CostModel", "Database", "ExtractedTask", "FeatureExtractor", "MeasureCallback", "MeasureCandidate",
+    "Mutator", "Postproc", "Profiler", "Runner", "ScheduleRule", "SearchStrategy", "SpaceGenerator", "TaskScheduler",
+    "TuneContext", "arg_info", "builder", "compile_relax", "cost_model", "database", "derived_object", "extract_tasks",
+    "feature_extractor", "is_meta_schedule_enabled", "measure_callback", "mutator", "postproc", "profiler",
+    "relax_integration", "runner", "schedule_rule", "search_strategy", "space_generator", "task_scheduler", "testing",
+    "tir_integration", "tune_context", "tune_relax", "tune_tasks", "tune_tir", "utils",
+]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

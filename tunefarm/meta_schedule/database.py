@@ -1,8 +1,6 @@
 """Databases of tuning records."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.databases.database import (
     Database,
     MemoryDatabase,
@@ -18,18 +16,8 @@ PyDatabase = Database
 create = Database.create
 
 __all__ = [
-    "Database",
-    "JSONDatabase",
-    "MemoryDatabase",
-    "OrderedUnionDatabase",
-    "PyDatabase",
-    "SQLDatabase",
-    "ScheduleFnDatabase",
-    "TuningRecord",
-    "UnionDatabase",
-    "Workload",
-    "create",
-]
+    "Database", "JSONDatabase", "MemoryDatabase", "OrderedUnionDatabase", "PyDatabase", "SQLDatabase",
+    "ScheduleFnDatabase", "TuningRecord", "UnionDatabase", "Workload", "create",
+]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -1,8 +1,6 @@
 """Features of candidates for a program's own cost models."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.cost_models.feature_extractor import (
     FeatureExtractor,
     PerStoreFeature,
@@ -12,5 +10,4 @@ from tuner.faces.meta_schedule.cost_models.feature_extractor import (
 
 __all__ = ["FeatureExtractor", "PerStoreFeature", "PyFeatureExtractor", "RandomFeatureExtractor"]
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -1,8 +1,6 @@
 """Callbacks told of each result."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.measure_callback import (
     AddToDatabase,
     MeasureCallback,
@@ -13,5 +11,4 @@ from tuner.faces.meta_schedule.measure_callback import (
 
 __all__ = ["AddToDatabase", "MeasureCallback", "PyMeasureCallback", "RemoveBuildArtifact", "UpdateCostModel"]
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -1,8 +1,6 @@
 """Ways to vary a decision."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.spaces.mutator import (
     MutateComputeLocation,
     MutateParallel,
@@ -15,14 +13,7 @@ from tuner.faces.meta_schedule.spaces.mutator import (
 create = Mutator.create
 
 __all__ = [
-    "MutateComputeLocation",
-    "MutateParallel",
-    "MutateTileSize",
-    "MutateUnroll",
-    "Mutator",
-    "PyMutator",
-    "create",
-]
+    "MutateComputeLocation", "MutateParallel", "MutateTileSize", "MutateUnroll", "Mutator", "PyMutator", "create",
+]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -1,8 +1,6 @@
 """Postprocessing of decided schedules."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.spaces.postproc import (
     DisallowDynamicLoop,
     Postproc,
@@ -16,15 +14,8 @@ from tuner.faces.meta_schedule.spaces.postproc import (
 create = Postproc.create
 
 __all__ = [
-    "DisallowDynamicLoop",
-    "Postproc",
-    "PyPostproc",
-    "RewriteParallelVectorizeUnroll",
-    "RewriteReductionBlock",
-    "RewriteUnboundBlock",
-    "VerifyGPUCode",
-    "create",
-]
+    "DisallowDynamicLoop", "Postproc", "PyPostproc", "RewriteParallelVectorizeUnroll", "RewriteReductionBlock",
+    "RewriteUnboundBlock", "VerifyGPUCode", "create",
+]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

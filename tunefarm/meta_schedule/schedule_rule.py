@@ -1,8 +1,6 @@
 """Rules that make spaces, a block at a time."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.spaces.schedule_rule import (
     AddRFactor,
     ApplyCustomRule,
@@ -19,18 +17,8 @@ from tuner.faces.meta_schedule.spaces.schedule_rule import (
 create = ScheduleRule.create
 
 __all__ = [
-    "AddRFactor",
-    "ApplyCustomRule",
-    "AutoInline",
-    "InlineConstantScalars",
-    "MultiLevelTiling",
-    "ParallelizeVectorizeUnroll",
-    "PyScheduleRule",
-    "RandomComputeLocation",
-    "ReuseType",
-    "ScheduleRule",
-    "create",
-]
+    "AddRFactor", "ApplyCustomRule", "AutoInline", "InlineConstantScalars", "MultiLevelTiling",
+    "ParallelizeVectorizeUnroll", "PyScheduleRule", "RandomComputeLocation", "ReuseType", "ScheduleRule", "create",
+]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

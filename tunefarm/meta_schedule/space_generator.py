@@ -1,8 +1,6 @@
 """Where spaces come from."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.spaces.space_generator import (
     PostOrderApply,
     PySpaceGenerator,
@@ -15,5 +13,4 @@ create = SpaceGenerator.create
 
 __all__ = ["PostOrderApply", "PySpaceGenerator", "ScheduleFn", "SpaceGenerator", "SpaceGeneratorUnion", "create"]
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

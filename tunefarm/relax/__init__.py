@@ -111,13 +111,12 @@ __all__ = [
     "Binding", "BindingBlock", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowBlock",
     "DataflowBlockRewrite", "DataflowVar", "ExecBuilder", "Executable", "Expr", "ExprFunctor", "ExternFunc",
     "FuncStructInfo", "Function", "Id", "If", "MatchCast", "ObjectStructInfo", "ObjectType", "PackedFuncType",
-    "PrimExpr", "PrimStructInfo", "PrimValue", "PyExprMutator", "PyExprVisitor", "RelaxExpr", "SeqExpr",
-    "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo", "TensorType",
-    "Tuple", "TupleGetItem", "TupleStructInfo", "VMExecutable", "VMInstrumentReturnKind", "Var", "VarBinding",
-    "VirtualMachine", "analysis", "backend", "binding_rewrite", "block_builder", "build", "call_dps_packed",
-    "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "const", "convert_to_expr", "dpl", "expr",
-    "expr_functor", "extern", "get_pipeline", "get_shape_of", "op", "struct_info", "training", "transform", "ty",
-    "utils",
+    "PrimExpr", "PrimStructInfo", "PrimValue", "PyExprMutator", "PyExprVisitor", "RelaxExpr", "SeqExpr", "ShapeExpr",
+    "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo", "TensorType", "Tuple",
+    "TupleGetItem", "TupleStructInfo", "VMExecutable", "VMInstrumentReturnKind", "Var", "VarBinding", "VirtualMachine",
+    "analysis", "backend", "binding_rewrite", "block_builder", "build", "call_dps_packed", "call_pure_packed",
+    "call_tir", "call_tir_inplace", "call_tir_with_grad", "const", "convert_to_expr", "dpl", "expr", "expr_functor",
+    "extern", "get_pipeline", "get_shape_of", "op", "struct_info", "training", "transform", "ty", "utils",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would take every name to be there

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 
 __all__ = ["RPC_SESS_MASK", "TrackerCode"]
 
@@ -26,4 +26,4 @@ class TrackerCode(IntEnum):
     GET_PENDING_MATCHKEYS = 7
 
 
-__getattr__ = refusing(__name__)
+refuse_other_names(__name__)

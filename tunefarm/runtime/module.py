@@ -8,12 +8,6 @@ from compiler.runtime.load import load_module
 from compiler.runtime.measure.timing import BenchmarkResult
 
 __all__ = [
-    "BenchmarkResult",
-    "Module",
-    "ModulePropertyMask",
-    "enabled",
-    "load_module",
-    "load_static_library",
-    "num_threads",
+    "BenchmarkResult", "Module", "ModulePropertyMask", "enabled", "load_module", "load_static_library", "num_threads",
     "system_lib",
-]
+]  # fmt: skip

@@ -13,13 +13,6 @@ from compiler.runtime.measure.profiling import (
 )
 
 __all__ = [
-    "Count",
-    "Duration",
-    "HardwareCounters",
-    "MetricCollector",
-    "Percent",
-    "Profiler",
-    "Ratio",
-    "Report",
+    "Count", "Duration", "HardwareCounters", "MetricCollector", "Percent", "Profiler", "Ratio", "Report",
     "profile_function",
-]
+]  # fmt: skip

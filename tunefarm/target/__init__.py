@@ -1,7 +1,5 @@
 """Targets that code is built for."""
 
-from typing import TYPE_CHECKING
-
 from compiler.runtime.core import device_target as _device_target  # noqa: F401  (for Target.from_device)
 from compiler.target.constructors import (
     arm_cpu,
@@ -16,7 +14,7 @@ from compiler.target.constructors import (
     rocm,
 )
 from compiler.target.target import Target, TargetKind, list_kinds
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tunefarm.target import detect_target, tag, target, x86
 from tunefarm.target.generic_func import (
     GenericFunc,
@@ -28,34 +26,11 @@ from tunefarm.target.tag import list_tags, register_tag
 from tunefarm.target.virtual_device import VirtualDevice
 
 __all__ = [
-    "GenericFunc",
-    "Target",
-    "TargetKind",
-    "VirtualDevice",
-    "arm_cpu",
-    "bifrost",
-    "create",
-    "cuda",
-    "detect_target",
-    "generic_func",
-    "get_native_generic_func",
-    "hexagon",
-    "intel_graphics",
-    "list_kinds",
-    "list_tags",
-    "llvm",
-    "mali",
-    "override_native_generic_func",
-    "rasp",
-    "register_tag",
-    "riscv_cpu",
-    "rocm",
-    "tag",
-    "target",
-    "x86",
+    "GenericFunc", "Target", "TargetKind", "VirtualDevice", "arm_cpu", "bifrost", "create", "cuda", "detect_target",
+    "generic_func", "get_native_generic_func", "hexagon", "intel_graphics", "list_kinds", "list_tags", "llvm", "mali",
+    "override_native_generic_func", "rasp", "register_tag", "riscv_cpu", "rocm", "tag", "target", "x86",
 ]  # fmt: skip
 
 create = Target
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -16,24 +16,14 @@ from compiler.target.cpu_features import architecture, host_cpu, known_cpus
 from compiler.target.target import Target
 from compiler.tir.intrin.foreign import llvm_intrinsic as llvm_get_intrinsic_name
 from compiler.tir.intrin.foreign import llvm_intrinsic as llvm_lookup_intrinsic_id
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 
 __all__ = [
-    "build_module",
-    "llvm_cpu_has_features",
-    "llvm_get_cpu_archlist",
-    "llvm_get_cpu_features",
-    "llvm_get_intrinsic_name",
-    "llvm_get_system_cpu",
-    "llvm_get_system_triple",
-    "llvm_get_system_x86_vendor",
-    "llvm_get_targets",
-    "llvm_get_vector_width",
-    "llvm_is_valid_cpu",
-    "llvm_lookup_intrinsic_id",
-    "llvm_version_major",
+    "build_module", "llvm_cpu_has_features", "llvm_get_cpu_archlist", "llvm_get_cpu_features",
+    "llvm_get_intrinsic_name", "llvm_get_system_cpu", "llvm_get_system_triple", "llvm_get_system_x86_vendor",
+    "llvm_get_targets", "llvm_get_vector_width", "llvm_is_valid_cpu", "llvm_lookup_intrinsic_id", "llvm_version_major",
     "target_has_features",
-]
+]  # fmt: skip
 
 _TRIPLES = (
     "i386", "x86_64", "arm", "armeb", "thumb", "thumbeb", "aarch64", "aarch64_be", "arm64", "arm64_32",
@@ -42,7 +32,7 @@ _TRIPLES = (
     "avr", "msp430", "lanai", "xcore", "loongarch32", "loongarch64", "ve", "spirv32", "spirv64",
 )  # fmt: skip
 
-__getattr__ = refusing(__name__)
+refuse_other_names(__name__)
 
 
 def llvm_version_major(allow_none: bool = False) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.target.target import Target
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 
 __all__ = ["Target", "detect_target_from_device"]
 
-__getattr__ = refusing(__name__)
+refuse_other_names(__name__)
 
 
 def detect_target_from_device(dev: Any) -> Target:

@@ -8,14 +8,6 @@ from compiler.te.tensor import placeholder
 from tunefarm.te.prim_func import create_prim_func
 
 __all__ = [
-    "compute",
-    "const",
-    "create_prim_func",
-    "extern",
-    "placeholder",
-    "reduce_axis",
-    "scan",
-    "size_var",
-    "thread_axis",
+    "compute", "const", "create_prim_func", "extern", "placeholder", "reduce_axis", "scan", "size_var", "thread_axis",
     "var",
-]
+]  # fmt: skip

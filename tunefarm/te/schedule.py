@@ -16,21 +16,7 @@ from compiler.te.schedule.schedule import Schedule, Stage, create_schedule
 from compiler.tir.nodes import Buffer, IterVar
 
 __all__ = [
-    "AutoInlineBroadcast",
-    "AutoInlineElemWise",
-    "AutoInlineInjective",
-    "Buffer",
-    "CreateAttachPath",
-    "CreateReadGraph",
-    "Fuse",
-    "InferBound",
-    "IterVar",
-    "PostDFSOrder",
-    "Schedule",
-    "ScheduleOps",
-    "SchedulePostProcToPrimFunc",
-    "Singleton",
-    "Split",
-    "Stage",
-    "create_schedule",
-]
+    "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Buffer", "CreateAttachPath", "CreateReadGraph",
+    "Fuse", "InferBound", "IterVar", "PostDFSOrder", "Schedule", "ScheduleOps", "SchedulePostProcToPrimFunc",
+    "Singleton", "Split", "Stage", "create_schedule",
+]  # fmt: skip

@@ -8,18 +8,10 @@ from tunefarm import te, topi
 from tuner.faces.auto_scheduler.workload_registry import register_workload
 
 __all__ = [
-    "conv2d_nchw_bn_relu_auto_scheduler_test",
-    "double_matmul_auto_scheduler_test",
-    "invalid_compute_definition",
-    "matmul_auto_scheduler_test",
-    "matmul_auto_scheduler_test_rename_0",
-    "max_pool2d_auto_scheduler_test",
-    "min_nm_auto_scheduler_test",
-    "parallel_matmul_auto_scheduler_test",
-    "softmax_abcd_auto_scheduler_test",
-    "softmax_nm_auto_scheduler_test",
-    "zero_rank_compute_auto_scheduler_test",
-    "zero_rank_reduce_auto_scheduler_test",
+    "conv2d_nchw_bn_relu_auto_scheduler_test", "double_matmul_auto_scheduler_test", "invalid_compute_definition",
+    "matmul_auto_scheduler_test", "matmul_auto_scheduler_test_rename_0", "max_pool2d_auto_scheduler_test",
+    "min_nm_auto_scheduler_test", "parallel_matmul_auto_scheduler_test", "softmax_abcd_auto_scheduler_test",
+    "softmax_nm_auto_scheduler_test", "zero_rank_compute_auto_scheduler_test", "zero_rank_reduce_auto_scheduler_test",
 ]  # fmt: skip
 
 Tensors = list[te.Tensor]

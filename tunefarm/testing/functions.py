@@ -19,19 +19,10 @@ from tunefarm.arith import Analyzer
 from tunefarm.autotvm.utils import get_const_int
 
 __all__ = [
-    "IS_IN_CI",
-    "ErrorTest",
-    "assert_prim_expr_equal",
-    "check_bool_expr_is_true",
-    "check_numerical_grads",
-    "device_test",
-    "identity_cpp",
-    "nop",
-    "object_use_count",
-    "test_check_eq_callback",
-    "test_raise_error_callback",
+    "IS_IN_CI", "ErrorTest", "assert_prim_expr_equal", "check_bool_expr_is_true", "check_numerical_grads",
+    "device_test", "identity_cpp", "nop", "object_use_count", "test_check_eq_callback", "test_raise_error_callback",
     "test_wrap_callback",
-]
+]  # fmt: skip
 
 IS_IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 """Whether the variable `CI` says that this is a run of continuous integration."""

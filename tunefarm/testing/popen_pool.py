@@ -8,16 +8,9 @@ from typing import Any
 from compiler.runtime.core.registry import get_global_func, register_func
 
 __all__ = [
-    "after_initializer",
-    "call_cpp_ffi",
-    "call_cpp_py_ffi",
-    "call_py_ffi",
-    "fast_summation",
-    "initializer",
-    "register_ffi",
-    "slow_summation",
-    "timeout_job",
-]
+    "after_initializer", "call_cpp_ffi", "call_cpp_py_ffi", "call_py_ffi", "fast_summation", "initializer",
+    "register_ffi", "slow_summation", "timeout_job",
+]  # fmt: skip
 
 _state: dict[str, Any] = {"initialized": False, "value": 0}
 

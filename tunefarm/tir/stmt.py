@@ -22,22 +22,6 @@ from compiler.tir.nodes import (
 )
 
 __all__ = [
-    "Allocate",
-    "AssertStmt",
-    "AttrStmt",
-    "Block",
-    "BlockRealize",
-    "BufferRegion",
-    "BufferStore",
-    "DeclBuffer",
-    "Evaluate",
-    "For",
-    "ForKind",
-    "IfThenElse",
-    "LetStmt",
-    "MatchBufferRegion",
-    "SeqStmt",
-    "Stmt",
-    "While",
-    "stmt_seq",
-]
+    "Allocate", "AssertStmt", "AttrStmt", "Block", "BlockRealize", "BufferRegion", "BufferStore", "DeclBuffer",
+    "Evaluate", "For", "ForKind", "IfThenElse", "LetStmt", "MatchBufferRegion", "SeqStmt", "Stmt", "While", "stmt_seq",
+]  # fmt: skip

@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "batch_matmul",
-    "conv2d_hwcn_python",
-    "conv2d_nchw_python",
-    "conv2d_nhwc_python",
-    "dense",
-    "dilate_python",
-    "log_softmax_python",
-    "softmax_python",
-    "transpose_python",
-]
+    "batch_matmul", "conv2d_hwcn_python", "conv2d_nchw_python", "conv2d_nhwc_python", "dense", "dilate_python",
+    "log_softmax_python", "softmax_python", "transpose_python",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 _Size = int | Sequence[int]

@@ -1,10 +1,7 @@
 """Operators of object detection."""
 
-from typing import TYPE_CHECKING
-
 from compiler.topi.vision import *  # noqa: F403
 from compiler.topi.vision import __all__ as __all__
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

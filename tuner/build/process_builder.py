@@ -36,16 +36,9 @@ from tuner.build.worker import (
 )
 
 __all__ = [
-    "BuildRequest",
-    "CandidateBuild",
-    "CandidateBuilder",
-    "FuncSource",
-    "MakeSource",
-    "ProcessBuilder",
-    "Source",
-    "TraceSource",
-    "pack_func",
-]
+    "BuildRequest", "CandidateBuild", "CandidateBuilder", "FuncSource", "MakeSource", "ProcessBuilder", "Source",
+    "TraceSource", "pack_func",
+]  # fmt: skip
 
 MEMORY_BYTES = 8 << 30
 _NOT_FORKED = (OSError, EOFError)  # EOFError: the process that workers are forked from died meanwhile

@@ -241,6 +241,4 @@ def _arrays(value: Any) -> Any:
     return tuple(map(_arrays, value)) if isinstance(value, tuple | list) else array(value)
 
 
-__all__ = [
-    "Executor", "GraphExecutorFactoryModule", "GraphModule", "ProgramExecutor", "build", "create_executor",
-]  # fmt: skip
+__all__ = ["Executor", "GraphExecutorFactoryModule", "GraphModule", "ProgramExecutor", "build", "create_executor"]

@@ -240,6 +240,4 @@ def rewriter(given: IRModule | type) -> PatternMatchingRewriter:
     return _of_functions(IRModule(functions))
 
 
-__all__ = [
-    "ExprPatternRewriter", "Match", "OrRewriter", "PatternMatchingRewriter", "TupleRewriter", "rewriter",
-]  # fmt: skip
+__all__ = ["ExprPatternRewriter", "Match", "OrRewriter", "PatternMatchingRewriter", "TupleRewriter", "rewriter"]

@@ -1,10 +1,8 @@
 """Measuring configs."""
 
-from typing import TYPE_CHECKING
-
 from tunefarm.autotvm.measure import measure, measure_methods
 from tunefarm.autotvm.measure.measure_methods import RPCRunner, request_remote
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.autotvm.measure_methods import (
     Builder,
     LocalBuilder,
@@ -18,21 +16,8 @@ from tuner.faces.autotvm.module_loading import default_module_loader
 from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
-    "Builder",
-    "LocalBuilder",
-    "LocalRunner",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureResult",
-    "RPCRunner",
-    "Runner",
-    "create_measure_batch",
-    "default_module_loader",
-    "measure",
-    "measure_methods",
-    "measure_option",
-    "request_remote",
+    "Builder", "LocalBuilder", "LocalRunner", "MeasureErrorNo", "MeasureInput", "MeasureResult", "RPCRunner", "Runner",
+    "create_measure_batch", "default_module_loader", "measure", "measure_methods", "measure_option", "request_remote",
 ]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -5,11 +5,5 @@ from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
-    "Builder",
-    "MeasureErrorNo",
-    "MeasureInput",
-    "MeasureResult",
-    "Runner",
-    "create_measure_batch",
-    "measure_option",
-]
+    "Builder", "MeasureErrorNo", "MeasureInput", "MeasureResult", "Runner", "create_measure_batch", "measure_option",
+]  # fmt: skip

@@ -11,17 +11,9 @@ from tuner.faces.autotvm.module_loading import DefaultModuleLoader, ModuleLoader
 from tuner.faces.autotvm.module_loading import request_remote as _request_remote
 
 __all__ = [
-    "BuildResult",
-    "DefaultModuleLoader",
-    "LocalBuilder",
-    "LocalRunner",
-    "RPCRunner",
-    "create_measure_batch",
-    "default_module_loader",
-    "measure_option",
-    "request_remote",
-    "run_through_rpc",
-]
+    "BuildResult", "DefaultModuleLoader", "LocalBuilder", "LocalRunner", "RPCRunner", "create_measure_batch",
+    "default_module_loader", "measure_option", "request_remote", "run_through_rpc",
+]  # fmt: skip
 
 
 class RPCRunner(WithOwnKeys, _methods.RPCRunner):

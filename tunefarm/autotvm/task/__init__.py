@@ -1,7 +1,5 @@
 """Templates, tasks, config spaces and dispatch contexts."""
 
-from typing import TYPE_CHECKING
-
 from tunefarm.autotvm.task import dispatcher, space
 from tunefarm.autotvm.task.dispatcher import (
     ApplyConfig,
@@ -11,29 +9,14 @@ from tunefarm.autotvm.task.dispatcher import (
     apply_history_best,
 )
 from tunefarm.autotvm.task.space import ConfigEntity, ConfigSpace, FallbackConfigEntity
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.autotvm.task import Task, args_to_workload, create, get_config, template
 from tuner.faces.common.arguments import deserialize_args, serialize_args
 
 __all__ = [
-    "ApplyConfig",
-    "ApplyHistoryBest",
-    "ConfigEntity",
-    "ConfigSpace",
-    "DispatchContext",
-    "FallbackConfigEntity",
-    "FallbackContext",
-    "Task",
-    "apply_history_best",
-    "args_to_workload",
-    "create",
-    "deserialize_args",
-    "dispatcher",
-    "get_config",
-    "serialize_args",
-    "space",
-    "template",
+    "ApplyConfig", "ApplyHistoryBest", "ConfigEntity", "ConfigSpace", "DispatchContext", "FallbackConfigEntity",
+    "FallbackContext", "Task", "apply_history_best", "args_to_workload", "create", "deserialize_args", "dispatcher",
+    "get_config", "serialize_args", "space", "template",
 ]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -25,21 +25,7 @@ def get_pow2s(n: int) -> list[int]:
 
 
 __all__ = [
-    "AnnotateEntity",
-    "AnnotateSpace",
-    "Axis",
-    "ConfigEntity",
-    "ConfigSpace",
-    "FallbackConfigEntity",
-    "InstantiationError",
-    "OtherOptionEntity",
-    "OtherOptionSpace",
-    "ReorderEntity",
-    "ReorderSpace",
-    "SplitEntity",
-    "SplitSpace",
-    "TransformSpace",
-    "VirtualAxis",
-    "get_factors",
-    "get_pow2s",
+    "AnnotateEntity", "AnnotateSpace", "Axis", "ConfigEntity", "ConfigSpace", "FallbackConfigEntity",
+    "InstantiationError", "OtherOptionEntity", "OtherOptionSpace", "ReorderEntity", "ReorderSpace", "SplitEntity",
+    "SplitSpace", "TransformSpace", "VirtualAxis", "get_factors", "get_pow2s",
 ]  # fmt: skip

@@ -1,9 +1,7 @@
 """Tuners."""
 
-from typing import TYPE_CHECKING
-
 from tunefarm.autotvm.tuner import callback, metric, xgboost_cost_model
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.autotvm.droplet_tuner import DropletTuner
 from tuner.faces.autotvm.ga_tuner import GATuner
 from tuner.faces.autotvm.index_tuners import GridSearchTuner, RandomTuner
@@ -11,16 +9,8 @@ from tuner.faces.autotvm.model_tuner import XGBTuner
 from tuner.faces.autotvm.tuner import Tuner
 
 __all__ = [
-    "DropletTuner",
-    "GATuner",
-    "GridSearchTuner",
-    "RandomTuner",
-    "Tuner",
-    "XGBTuner",
-    "callback",
-    "metric",
+    "DropletTuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner", "callback", "metric",
     "xgboost_cost_model",
-]
+]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

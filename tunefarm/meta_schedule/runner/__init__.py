@@ -1,8 +1,6 @@
 """Runners of candidates."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.hooks import EvaluatorConfig
 from tuner.faces.meta_schedule.measure_types import RunnerFuture, RunnerInput, RunnerResult
 from tuner.faces.meta_schedule.own_measuring import PyRunner
@@ -11,18 +9,8 @@ from tuner.faces.meta_schedule.runner import LocalRunner, PyRunnerFuture, RPCCon
 create = Runner.create
 
 __all__ = [
-    "EvaluatorConfig",
-    "LocalRunner",
-    "PyRunner",
-    "PyRunnerFuture",
-    "RPCConfig",
-    "RPCRunner",
-    "Runner",
-    "RunnerFuture",
-    "RunnerInput",
-    "RunnerResult",
-    "create",
-]
+    "EvaluatorConfig", "LocalRunner", "PyRunner", "PyRunnerFuture", "RPCConfig", "RPCRunner", "Runner", "RunnerFuture",
+    "RunnerInput", "RunnerResult", "create",
+]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -1,8 +1,6 @@
 """The runner of this machine, and what stands for functions that it is not given."""
 
-from typing import TYPE_CHECKING
-
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.hooks import EvaluatorConfig
 from tuner.faces.meta_schedule.hooks import alloc_argument as default_alloc_argument
 from tuner.faces.meta_schedule.hooks import run_evaluator as default_run_evaluator
@@ -15,5 +13,4 @@ def default_cleanup() -> None:
     """Do nothing: the process ends after a candidate."""
 
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

@@ -1,9 +1,7 @@
 """The runner of devices that a tracker lends, and what stands for functions that it is not given."""
 
-from typing import TYPE_CHECKING
-
 from rpc_server.client.session import RPCSession
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tuner.faces.meta_schedule.hooks import EvaluatorConfig
 from tuner.faces.meta_schedule.hooks import alloc_remote as default_alloc_argument
 from tuner.faces.meta_schedule.hooks import remove_remote as default_cleanup
@@ -12,15 +10,9 @@ from tuner.faces.meta_schedule.hooks import upload_module as default_upload_modu
 from tuner.faces.meta_schedule.runner import RPCConfig, RPCRunner
 
 __all__ = [
-    "EvaluatorConfig",
-    "RPCConfig",
-    "RPCRunner",
-    "default_alloc_argument",
-    "default_cleanup",
-    "default_create_session",
-    "default_run_evaluator",
-    "default_upload_module",
-]
+    "EvaluatorConfig", "RPCConfig", "RPCRunner", "default_alloc_argument", "default_cleanup", "default_create_session",
+    "default_run_evaluator", "default_upload_module",
+]  # fmt: skip
 
 
 def default_create_session(rpc_config: RPCConfig) -> RPCSession:
@@ -28,5 +20,4 @@ def default_create_session(rpc_config: RPCConfig) -> RPCSession:
     return rpc_config.connect_server()
 
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

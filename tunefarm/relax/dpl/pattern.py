@@ -48,11 +48,10 @@ from compiler.relax.dpl.value_patterns import (
 )
 
 __all__ = [
-    "AndPattern", "AttrPattern", "CallPattern", "ConstantPattern", "DFPattern", "DataTypePattern",
-    "DataflowVarPattern", "ExprPattern", "ExternFuncPattern", "FunctionPattern", "GlobalVarPattern", "NotPattern",
-    "OrPattern", "PatternSeq", "PrimArrPattern", "SameShapeConstraint", "ShapePattern", "StructInfoPattern",
-    "TupleGetItemPattern", "TuplePattern", "UnorderedTuplePattern", "VarPattern", "WildcardPattern", "has_attr",
-    "has_dtype", "is_call_dps_packed", "is_call_packed", "is_call_tir", "is_const", "is_dfv", "is_expr", "is_gv",
-    "is_op", "is_shape", "is_tuple", "is_tuple_get_item", "is_var", "make_fused_bias_activation_pattern", "reject",
-    "wildcard",
+    "AndPattern", "AttrPattern", "CallPattern", "ConstantPattern", "DFPattern", "DataTypePattern", "DataflowVarPattern",
+    "ExprPattern", "ExternFuncPattern", "FunctionPattern", "GlobalVarPattern", "NotPattern", "OrPattern", "PatternSeq",
+    "PrimArrPattern", "SameShapeConstraint", "ShapePattern", "StructInfoPattern", "TupleGetItemPattern", "TuplePattern",
+    "UnorderedTuplePattern", "VarPattern", "WildcardPattern", "has_attr", "has_dtype", "is_call_dps_packed",
+    "is_call_packed", "is_call_tir", "is_const", "is_dfv", "is_expr", "is_gv", "is_op", "is_shape", "is_tuple",
+    "is_tuple_get_item", "is_var", "make_fused_bias_activation_pattern", "reject", "wildcard",
 ]  # fmt: skip

@@ -5,9 +5,7 @@ from typing import NoReturn
 from compiler.faces.relay.order import all_vars, bound_vars, free_vars, post_order_visit
 from compiler.faces.relay.passes import all_type_vars, free_type_vars, well_formed
 
-__all__ = [
-    "all_type_vars", "all_vars", "bound_vars", "free_type_vars", "free_vars", "post_order_visit", "well_formed",
-]  # fmt: skip
+__all__ = ["all_type_vars", "all_vars", "bound_vars", "free_type_vars", "free_vars", "post_order_visit", "well_formed"]
 
 
 def __getattr__(name: str) -> NoReturn:

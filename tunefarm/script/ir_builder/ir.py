@@ -9,22 +9,15 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.script.common import vdevice
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tunefarm.script.ir_builder.base import Frame, IRBuilder, frame_of
 
 __all__ = [
-    "IRModuleFrame",
-    "decl_function",
-    "def_function",
-    "ir_module",
-    "module_attrs",
-    "module_get_attr",
-    "module_global_infos",
-    "module_set_attr",
-    "vdevice",
-]
+    "IRModuleFrame", "decl_function", "def_function", "ir_module", "module_attrs", "module_get_attr",
+    "module_global_infos", "module_set_attr", "vdevice",
+]  # fmt: skip
 
-__getattr__ = refusing(__name__)
+refuse_other_names(__name__)
 
 
 class ModuleFrame(Frame):

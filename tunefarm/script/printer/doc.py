@@ -12,35 +12,11 @@ from typing import Any
 from compiler.ir.object_path import ObjectPath
 
 __all__ = [
-    "AssertDoc",
-    "AssignDoc",
-    "AttrAccessDoc",
-    "CallDoc",
-    "ClassDoc",
-    "CommentDoc",
-    "DictDoc",
-    "Doc",
-    "DocStringDoc",
-    "ExprDoc",
-    "ExprStmtDoc",
-    "ForDoc",
-    "FunctionDoc",
-    "IdDoc",
-    "IfDoc",
-    "IndexDoc",
-    "LambdaDoc",
-    "ListDoc",
-    "LiteralDoc",
-    "OperationDoc",
-    "OperationKind",
-    "ReturnDoc",
-    "ScopeDoc",
-    "SliceDoc",
-    "StmtBlockDoc",
-    "StmtDoc",
-    "TupleDoc",
-    "WhileDoc",
-]
+    "AssertDoc", "AssignDoc", "AttrAccessDoc", "CallDoc", "ClassDoc", "CommentDoc", "DictDoc", "Doc", "DocStringDoc",
+    "ExprDoc", "ExprStmtDoc", "ForDoc", "FunctionDoc", "IdDoc", "IfDoc", "IndexDoc", "LambdaDoc", "ListDoc",
+    "LiteralDoc", "OperationDoc", "OperationKind", "ReturnDoc", "ScopeDoc", "SliceDoc", "StmtBlockDoc", "StmtDoc",
+    "TupleDoc", "WhileDoc",
+]  # fmt: skip
 
 
 class OperationKind(IntEnum):

@@ -13,15 +13,4 @@ from compiler.faces.hybrid.runtime import (
     sigmoid,
 )
 
-__all__ = [
-    "allocate",
-    "bind",
-    "ceil_div",
-    "inf",
-    "likely",
-    "max_num_threads",
-    "ninf",
-    "popcount",
-    "rsqrt",
-    "sigmoid",
-]
+__all__ = ["allocate", "bind", "ceil_div", "inf", "likely", "max_num_threads", "ninf", "popcount", "rsqrt", "sigmoid"]

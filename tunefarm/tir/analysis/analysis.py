@@ -27,25 +27,9 @@ from compiler.faces.tir_analysis import get_block_read_write_region as get_sbloc
 from compiler.ir.module import IRModule
 
 __all__ = [
-    "IRModule",
-    "Object",
-    "assert_pure_function",
-    "calculate_allocated_bytes",
-    "calculate_constant_bytes",
-    "calculate_workspace_bytes",
-    "detect_buffer_access_lca",
-    "estimate_tir_flops",
-    "expr_deep_equal",
-    "find_anchor_block",
-    "get_block_access_region",
-    "get_block_read_write_region",
-    "get_sblock_access_region",
-    "get_sblock_read_write_region",
-    "is_pure_function",
-    "undefined_vars",
-    "verify_gpu_code",
-    "verify_memory",
-    "verify_ssa",
-    "verify_tirx_well_formed",
-    "verify_well_formed",
-]
+    "IRModule", "Object", "assert_pure_function", "calculate_allocated_bytes", "calculate_constant_bytes",
+    "calculate_workspace_bytes", "detect_buffer_access_lca", "estimate_tir_flops", "expr_deep_equal",
+    "find_anchor_block", "get_block_access_region", "get_block_read_write_region", "get_sblock_access_region",
+    "get_sblock_read_write_region", "is_pure_function", "undefined_vars", "verify_gpu_code", "verify_memory",
+    "verify_ssa", "verify_tirx_well_formed", "verify_well_formed",
+]  # fmt: skip

@@ -1,9 +1,7 @@
 """Passes over TensorIR functions."""
 
-from typing import TYPE_CHECKING
-
 from compiler.driver.tir_passes import PrimFuncPass, SplitHostDevice, ThreadSync, module_pass, prim_func_pass
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tunefarm.tir.transform import function_pass, transform
 from tunefarm.tir.transform.transform import *  # noqa: F403
 
@@ -12,5 +10,4 @@ __all__ = [
 ]  # fmt: skip
 __all__ += transform.__all__
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)

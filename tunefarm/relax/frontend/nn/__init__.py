@@ -1,7 +1,5 @@
 """Models written by hand: modules whose methods become functions of a graph module."""
 
-from typing import TYPE_CHECKING
-
 from compiler.frontend.nn import (
     GELU,
     Conv1D,
@@ -27,7 +25,7 @@ from compiler.frontend.nn import (
     Tensor,
     wrap_nested,
 )
-from tunefarm.compatibility import refusing
+from tunefarm.compatibility import refuse_other_names
 from tunefarm.relax.frontend.nn import op, spec
 
 __all__ = [
@@ -36,5 +34,4 @@ __all__ = [
     "SiLU", "Tensor", "op", "spec", "wrap_nested",
 ]  # fmt: skip
 
-if not TYPE_CHECKING:  # a type checker would take every name to be there
-    __getattr__ = refusing(__name__)
+refuse_other_names(__name__)
