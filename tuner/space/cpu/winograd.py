@@ -16,205 +16,55 @@ numbers under way. So they only pay where registers hold many.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from compiler.dtype import parse_dtype
-from compiler.errors import ScheduleError
 from compiler.lower.blocks.split_preproc import layout_free
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
 from compiler.lower.loops.prefetch_group import NEXT_TASK
 from compiler.schedule.core.rv import BlockRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.primitives.winograd import whole_tiles
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers, is_pointwise
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim
-from tuner.space.cpu.pixels import row_above
 from tuner.space.cpu.roles import Roles
+from tuner.space.cpu.winograd_sizes import (
+    LARGE_TILE,
+    TILE,
+    WinogradSizes,
+    WinogradSplit,
+    summed_channels,
+    summed_depths,
+    tile_widths,
+    winograd_splits,
+)
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
-_TILE = 2
-_LARGE_TILE = 4
-_MANY_LANES = 512  # in all registers together
-_MOST_CHANNELS = 256  # of large tiles: the more are added up, the more digits of their sums are lost
-_MOST_ADDED = 1.35  # times the tiles there are, to make whole vectors of them
-_LEAST_CHUNK = 4
-_BUSY = 4  # vectors
 _ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16)
-_MOST_VECTORS = 7
-_LEAST_FILLED = 0.6
 _UNROLLS = (1, 2, 4, 8)
-_DEPTHS = (16, 32, 64)  # channels
-_PARTED_CHANNELS = 256  # from so many on, they are added up in parts
-_PROMISE = {_TILE: 1.3, _LARGE_TILE: 2.2}  # times faster than a plain sum at its best, operations that are saved apart
-_LEAST_CHANNELS = 16  # with fewer of them, or filters, transforming takes longer than is saved
-_LEAST_BYTES = 4  # of a number: a sum of four may be beyond the range of float16, and bfloat16 has few digits to lose
+_PROMISE = {TILE: 1.3, LARGE_TILE: 2.2}  # times faster than a plain sum at its best, operations that are saved apart
 _LONGEST_ROW = 32  # tiles in a row that are transformed at a time
 _APART = 32  # planes are an odd number of cache lines apart: else all lie in few sets of a cache
-
-
-@dataclass(frozen=True)
-class WinogradSplit:
-    """How a convolution is divided: `band` rows of tiles at a time, `chunk` filters at a time.
-    One of them is all. `rows` rows of tiles of `columns` are then at work, some of which may only fill up vectors."""
-
-    band: int
-    chunk: int
-    rows: int
-    columns: int
-    multiple: int = 1
-
-    @property
-    def tiles(self) -> int:
-        return self.rows * self.columns
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """The numbers that describe a convolution.
-    They are results along a tile, filters, channels, rows of tiles, tiles in a row, images, and products of a tile."""
-
-    tile: int
-    filters: int
-    channels: int
-    rows: int
-    columns: int
-    images: int
-    products: int
 
 
 def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Sketch]:
     """Return the sketches of the block `info` by Winograd's filters.
     There are none where it is no convolution without strides that this could pay for."""
-    element_bytes = parse_dtype(info.output.buffer.dtype).bytes
-    if element_bytes < _LEAST_BYTES:
+    found = winograd_splits(func, info, roles, hardware)
+    if found is None:
         return []
-    for tile in (_LARGE_TILE, _TILE):
-        sizes = _sizes(func, info, roles, tile)
-        if sizes is None or (tile == _LARGE_TILE and not _pays(sizes, hardware)):
-            continue
-        bands = _by_bands(sizes, hardware, element_bytes)
-        even = bands is not None and _even(_bands(sizes, bands), hardware.threads)
-        splits = (bands, _by_filters(sizes, hardware, element_bytes, beside_bands=even))
-        if any(splits):
-            taps = None if roles.scalar_operand is None else info.inputs[roles.scalar_operand]
-            free = taps if taps is not None and taps.buffer in layout_free(func) else None
-            return [_sketch(func, info, split, sizes, hardware, free) for split in splits if split is not None]
-    return []
-
-
-def _pays(sizes: _Sizes, hardware: Hardware) -> bool:
-    """Whether large tiles are used.
-    The registers must hold many numbers of their transforms, which otherwise cost what is saved, and the products
-    must be precise enough."""
-    return hardware.registers * hardware.lanes >= _MANY_LANES and sizes.channels <= _MOST_CHANNELS
-
-
-def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles, tile: int) -> _Sizes | None:
-    above, channels = row_above(info, roles), _channels(info)
-    if above is None or roles.m is None or len(info.reduced) != 3 or len(channels) != 1:
-        return None
-    if min(roles.m.extent, channels[0].extent) < _LEAST_CHANNELS or not _along_window(info, roles):
-        return None
-    sch = Schedule(func)
-    try:
-        blocks = sch.winograd(sch.get_block(info.name), tile)
-    except ScheduleError:
-        return None
-    _, many, also, *_ = (as_int(size) for size in sch.get(blocks[2]).writes[0].buffer.shape)
-    assert many is not None
-    assert also is not None
-    return _Sizes(
-        tile=tile, filters=roles.m.extent, channels=channels[0].extent,
-        rows=-(-above.extent // tile), columns=-(-roles.v.extent // tile),
-        images=math.prod(a.extent for a in roles.others if a is not above), products=many * also,
-    )  # fmt: skip
-
-
-def _along_window(info: BlockInfo, roles: Roles) -> bool:
-    """Whether vectors run along rows of the image, as those of tiles do."""
-    reduced = {a.position for a in info.reduced}
-    return roles.vector_operand is not None and bool(info.inputs[roles.vector_operand].innermost & reduced)
-
-
-def _channels(info: BlockInfo) -> list[BlockAxis]:
-    """The axes that are summed over and no part of a window."""
-    return [a for a in info.reduced if all(panel_dim(op, a.position) is not None for op in info.inputs)]
-
-
-def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> WinogradSplit | None:
-    """Bands whose tiles and results fit near caches, shared by all threads as evenly as can be."""
-    each = sizes.products * (sizes.channels + sizes.filters) * element_bytes
-    fitting = [
-        split
-        for split in (_split(sizes, band, sizes.filters, hardware) for band in range(1, sizes.rows))
-        if split.tiles * each <= 2 * hardware.l2_bytes
-        if _bands(sizes, split) * split.tiles <= _MOST_ADDED * sizes.images * sizes.rows * sizes.columns
-        if any(w >= 2 * hardware.lanes for w in _widths(split.tiles, hardware.lanes))
-    ]
-
-    def busiest(split: WinogradSplit) -> tuple[int, int]:
-        """The tiles of the thread with most bands; of equals, the longest band."""
-        each = -(-_bands(sizes, split) // hardware.threads)
-        return each * split.tiles, -split.band
-
-    return min(fitting, key=busiest, default=None)
-
-
-def _bands(sizes: _Sizes, split: WinogradSplit) -> int:
-    return sizes.images * -(-sizes.rows // split.band)
-
-
-def _split(sizes: _Sizes, band: int, chunk: int, hardware: Hardware) -> WinogradSplit:
-    """Whether tiles of 4 × 4 fill their vectors.
-    Each is worth as much as four small ones, and a piece of a vector costs as much as a whole one."""
-    multiple = 1 if sizes.tile == _TILE else hardware.lanes
-    rows, columns = whole_tiles(sizes.rows, sizes.columns, band, multiple)
-    return WinogradSplit(band, chunk, rows, columns, multiple)
-
-
-def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_bands: bool) -> WinogradSplit | None:
-    """All tiles of an image at a time, and chunks of filters whose taps take half of the near cache.
-    `beside_bands`, which threads can share evenly, this holds only if filters are more than tiles; else those of a
-    band are nearer."""
-    if sizes.images > 1 or (beside_bands and sizes.rows * sizes.columns > sizes.filters):
-        return None
-    split = _split(sizes, 0, sizes.filters, hardware)
-    if not _widths(split.tiles, hardware.lanes) or split.tiles > _MOST_ADDED * sizes.rows * sizes.columns:
-        return None
-    each = sizes.products * sizes.channels * element_bytes
-    least, most = _LEAST_CHUNK, hardware.l2_bytes // 2
-    if sizes.tile != _TILE:  # what few tiles there are fill few vectors: only many filters keep the arithmetic busy
-        least = _BUSY // min(_BUSY, -(-split.tiles // hardware.lanes)) * _LEAST_CHUNK
-    fitting = [c for c in range(least, sizes.filters) if sizes.filters % c == 0 and (c == least or c * each <= most)]
-    return replace(split, chunk=max(fitting)) if fitting else None
-
-
-def _widths(tiles: int, lanes: int) -> tuple[int, ...]:
-    """The columns that a register tile may have: whole parts of a band that about fill their vectors.
-    A vector of 28 is three and a half of eight."""
-    return tuple(
-        w
-        for w in range(2, _MOST_VECTORS * lanes + 1)
-        if tiles % w == 0 and w / (-(-w // lanes) * lanes) >= _LEAST_FILLED
-    )
-
-
-def _even(tasks: int, threads: int) -> bool:
-    return tasks % threads == 0 or tasks >= 4 * threads
-
-
-# ----------------------------------------------------------------------------------- the schedule
+    sizes, splits = found
+    taps = None if roles.scalar_operand is None else info.inputs[roles.scalar_operand]
+    free = taps if taps is not None and taps.buffer in layout_free(func) else None
+    return [_sketch(func, info, split, sizes, hardware, free) for split in splits]
 
 
 def _sketch(
-    func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: _Sizes, hardware: Hardware, free: BlockAccess | None
-) -> Sketch:
+    func: PrimFunc, info: BlockInfo, split: WinogradSplit, sizes: WinogradSizes, hardware: Hardware,
+    free: BlockAccess | None,
+) -> Sketch:  # fmt: skip
     """The sketch of `split`.
     `free` taps that are all transformed at once can be transformed ahead of all calls. Those of chunks are only
     packed then; transformed, they would take four times the memory."""
@@ -222,7 +72,8 @@ def _sketch(
     recorder = Recorder(sch)
     made = sch.winograd(sch.get_block(info.name), sizes.tile, split.band, split.multiple)
     ahead = free is not None and split.chunk == sizes.filters
-    packed = None if ahead or free is None else _packed_taps(sch, made[3], free, _channels(info)[0], hardware.lanes)
+    channels = summed_channels(info)[0]
+    packed = None if ahead or free is None else _packed_taps(sch, made[3], free, channels, hardware.lanes)
     own = {sch.get(block).name_hint for block in (*made, *([] if packed is None else [packed]))}
     inline_chains(sch, kept=own)
     last = _with_epilogue(sch, info.name)
@@ -231,11 +82,11 @@ def _sketch(
         if other.injective and other.name not in {*own, padding, sch.get(last).name_hint}:
             spread(sch, other, hardware.lanes)
     phases, lines, tiles, tap_lines, taps, product, out_lines, _ = made
-    depths = () if packed is None else _depths(split, sizes, hardware)
+    depths = () if packed is None else summed_depths(split, sizes, hardware)
     if depths:
         depth = recorder.choose("depth", depths).rv
-        *_, channels = sch.get_loops(product)
-        parts, _ = sch.split(channels, [None, depth])
+        *_, summed = sch.get_loops(product)
+        parts, _ = sch.split(summed, [None, depth])
         part, planes = sch.rfactor(parts, 0, factor_first=False), product
         sch.set_scope(part, 0, "local")
     else:
@@ -310,7 +161,7 @@ def _split_phases(sch: Schedule, phases: BlockRV, padding: str | None) -> None:
 
 
 def _results(
-    sch: Schedule, last: BlockRV, out_lines: BlockRV, split: WinogradSplit, sizes: _Sizes
+    sch: Schedule, last: BlockRV, out_lines: BlockRV, split: WinogradSplit, sizes: WinogradSizes
 ) -> tuple[list[LoopRV], LoopRV]:
     """The loops around all that belongs to a band, and around a chunk of filters."""
     *batch, filters, y, x = sch.get_loops(last)
@@ -340,14 +191,14 @@ def _vectorize(sch: Schedule, loop: LoopRV, extent: int) -> None:
 
 
 def _multiply(
-    sch: Schedule, recorder: Recorder, product: BlockRV, planes: BlockRV, split: WinogradSplit, sizes: _Sizes,
+    sch: Schedule, recorder: Recorder, product: BlockRV, planes: BlockRV, split: WinogradSplit, sizes: WinogradSizes,
     hardware: Hardware,
 ) -> LoopRV:  # fmt: skip
     """The register tile of the products of matrices; the loop of its sums."""
     whole = split.chunk == sizes.filters
     rows = tuple(r for r in _ROWS if r <= split.chunk and (whole or split.chunk % r == 0))
     tile_rows = recorder.choose("rows", rows).rv
-    width = recorder.choose("width", _widths(split.tiles, hardware.lanes)).rv
+    width = recorder.choose("width", tile_widths(split.tiles, hardware.lanes)).rv
     factors = tuple(u for u in _UNROLLS if sizes.channels % u == 0)
     unroll = recorder.choose("unroll", factors).rv
     *_, filters, tiles, channels = sch.get_loops(product)
@@ -367,22 +218,13 @@ def _multiply(
     return k_outer
 
 
-def _depths(split: WinogradSplit, sizes: _Sizes, hardware: Hardware) -> tuple[int, ...]:
-    """How many channels are added up at a time, so that their taps stay near between transforming and use.
-    Of few channels they do so in any case, and sums are not stored in between."""
-    few = sizes.channels < _PARTED_CHANNELS or hardware.registers * hardware.lanes < _MANY_LANES
-    if split.chunk == sizes.filters or few:
-        return ()
-    return tuple(d for d in _DEPTHS if d % hardware.lanes == 0 and sizes.channels % d == 0)
-
-
 def _multiply_parts(
     sch: Schedule, recorder: Recorder, product: BlockRV, part: BlockRV, split: WinogradSplit, hardware: Hardware
 ) -> tuple[LoopRV, LoopRV]:
     """The products of some channels at a time, added up in memory.
     Returns the loop of a sum in registers, and the loop over parts of the channels."""
     tile_rows = recorder.choose("rows", tuple(r for r in _ROWS if split.chunk % r == 0)).rv
-    width = recorder.choose("width", _widths(split.tiles, hardware.lanes)).rv
+    width = recorder.choose("width", tile_widths(split.tiles, hardware.lanes)).rv
     unroll = recorder.choose("unroll", _UNROLLS).rv
     *planes, filters, tiles, parts = sch.get_loops(product)[-len(sch.get(product).iter_vars) :]
     f_outer, f_tile = sch.split(filters, [None, tile_rows])
@@ -465,7 +307,7 @@ class _Judge:
     """Judges the decisions: the register tile, and how far a band's tiles and the filters fill it."""
 
     split: WinogradSplit
-    sizes: _Sizes
+    sizes: WinogradSizes
     hardware: Hardware
 
     def allowed(self, values: Values) -> bool:
