@@ -17,27 +17,9 @@ import psutil
 import zmq
 
 from rpc_server.farm_link.registrar import LIVENESS
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.codec import MessageKind
 from rpc_server.wire.sockets import prepare, send_frames
-from rpc_server.wire.tracker_messages import (
-    LIMITS,
-    BoxHeartbeat,
-    BoxHello,
-    BoxWelcome,
-    FromBox,
-    FromClient,
-    Granted,
-    GrantLease,
-    LeaseAccepted,
-    LeaseOver,
-    LeaseReleased,
-    ReleaseLease,
-    RequestDevice,
-    RevokeLease,
-    to_box,
-    to_client,
-    to_tracker,
-)
 from rpc_server.wire.tracker_records import DeviceSpec
 from tracker.server import Tracker
 
@@ -64,7 +46,7 @@ class Farm:
 
     def _line(self, port: int) -> zmq.Socket[bytes]:
         sock = self._context.socket(zmq.DEALER)
-        prepare(sock, LIVENESS, LIMITS)
+        prepare(sock, LIVENESS, tm.LIMITS)
         sock.connect(f"tcp://127.0.0.1:{port}")
         return sock
 
@@ -77,13 +59,13 @@ class Farm:
         for number, name in enumerate(self._boxes):
             cores = {"cores": 1 + number % 64}
             spec = DeviceSpec(slot=number, key="cpu", tags=("cpu",), attributes=cores, fingerprint=f"f{number % 9}")
-            self._say(self._box_lines[number % CONNECTIONS], BoxHello(name, name, f"10.0.0.1:{9000}", (spec,)))
+            self._say(self._box_lines[number % CONNECTIONS], tm.BoxHello(name, name, f"10.0.0.1:{9000}", (spec,)))
         waiting = set(self._boxes)
         while waiting:
             for sock in self._box_lines:
                 while sock.poll(20):
-                    message = to_box.decode(sock.recv_multipart()).body
-                    if isinstance(message, BoxWelcome):
+                    message = tm.to_box.decode(sock.recv_multipart()).body
+                    if isinstance(message, tm.BoxWelcome):
                         waiting.discard(next(iter(waiting)))
         self._beat_at = time.monotonic() + 1
 
@@ -118,26 +100,26 @@ class Farm:
         if now >= self._beat_at:
             self._beat_at = now + 1
             for number, name in enumerate(self._boxes):
-                self._say(self._box_lines[number % CONNECTIONS], BoxHeartbeat(name, tuple(self._held[name])))
+                self._say(self._box_lines[number % CONNECTIONS], tm.BoxHeartbeat(name, tuple(self._held[name])))
 
     def _on_box(self, sock: zmq.Socket[bytes], frames: list[bytes]) -> None:
-        match to_box.decode(frames).body:
-            case GrantLease() as grant:
+        match tm.to_box.decode(frames).body:
+            case tm.GrantLease() as grant:
                 box = self._boxes[grant.slot]  # a real box has a line of its own, and slots from 0
                 self._held[box].add(grant.lease)
                 self._of_lease[grant.lease] = box
-                self._say(sock, LeaseAccepted(box, grant.lease))
-            case RevokeLease(lease, _):
+                self._say(sock, tm.LeaseAccepted(box, grant.lease))
+            case tm.RevokeLease(lease, _):
                 box = self._of_lease.pop(lease, "")
                 if box:
                     self._held[box].discard(lease)
-                    self._say(sock, LeaseOver(box, lease))
+                    self._say(sock, tm.LeaseOver(box, lease))
             case _:
                 pass
 
     def _on_client(self, sock: zmq.Socket[bytes], frames: list[bytes]) -> None:
-        match to_client.decode(frames).body:
-            case Granted(request, grant):
+        match tm.to_client.decode(frames).body:
+            case tm.Granted(request, grant):
                 asked = self._asked.pop(request, None)
                 if asked is None:
                     return
@@ -145,8 +127,8 @@ class Farm:
                 self.latencies.append(time.monotonic() - since)
                 self.granted += 1
                 self._holder[grant.lease] = client
-                self._say(sock, ReleaseLease(f"client{client}", grant.lease, grant.token))
-            case LeaseReleased(lease):
+                self._say(sock, tm.ReleaseLease(f"client{client}", grant.lease, grant.token))
+            case tm.LeaseReleased(lease):
                 if (holder := self._holder.pop(lease, None)) is not None and self._running:
                     self._ask(holder)
             case _:
@@ -156,11 +138,11 @@ class Farm:
         self._next_request += 1
         request = f"r{self._next_request}"
         self._asked[request] = (client, time.monotonic())
-        asked = RequestDevice(f"client{client}", request, f"user{client % 20}", "cpu")
+        asked = tm.RequestDevice(f"client{client}", request, f"user{client % 20}", "cpu")
         self._say(self._client_lines[client % CONNECTIONS], asked)
 
-    def _say(self, sock: zmq.Socket[bytes], message: FromBox | FromClient) -> None:
-        send_frames(sock, to_tracker.encode(message, MessageKind.NOTE))
+    def _say(self, sock: zmq.Socket[bytes], message: tm.FromBox | tm.FromClient) -> None:
+        send_frames(sock, tm.to_tracker.encode(message, MessageKind.NOTE))
 
 
 def main() -> None:

@@ -35,11 +35,7 @@ KERNELS = (
     "matmul:64,64,64", "matmul:128,128,128", "conv2d:1,8,14,14,8,3,3", "softmax:64,512", "layer_norm:64,512",
     "row_sum:256,1024", "copy:65536", "triad:1048576",
 )  # fmt: skip
-SUITE = Suite(
-    "series",
-    tuple(map(WorkloadSpec.parse, KERNELS)),
-    config="untuned",
-)
+SUITE = Suite("series", tuple(map(WorkloadSpec.parse, KERNELS)), config="untuned")
 
 
 def lent(session: DeviceSession) -> Callable[[float], AbstractContextManager[DeviceSession]]:

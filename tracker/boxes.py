@@ -5,19 +5,7 @@ from __future__ import annotations
 import zlib
 
 from rpc_server.errors import NotPermitted
-from rpc_server.wire.tracker_messages import (
-    Admin,
-    BoxBye,
-    BoxHeartbeat,
-    BoxHello,
-    BoxRefused,
-    BoxWelcome,
-    CheckResult,
-    KeepStanding,
-    RegisterAgain,
-    RevokeLease,
-    SuspectDevice,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import DeviceSpec, HeldLease
 from tracker import lending
 from tracker.capability import is_word
@@ -36,18 +24,18 @@ FAILURES_ALLOWED = 3
 """A device that fails this many checks in a row for being slow is quarantined."""
 
 
-def hello(farm: Farm, event: BoxHello, now: float) -> None:
+def hello(farm: Farm, event: tm.BoxHello, now: float) -> None:
     """Register a box.
     It comes for the first time, after it or the tracker restarted, or after its connection broke."""
     try:
         box = _admit(farm, event, now)
     except RegistrationError as error:
-        farm.emit(event.peer, BoxRefused(error.kind, error.message, error.hint or ""))
+        farm.emit(event.peer, tm.BoxRefused(error.kind, error.message, error.hint or ""))
         return
     box.high = max(box.high, event.high, *(_number(held.token) for held in event.leases), 0)
     is_news = event.peer not in farm.peers
     farm.peers[event.peer] = box
-    farm.emit(event.peer, BoxWelcome(farm.run, farm.timing.heartbeat_s))
+    farm.emit(event.peer, tm.BoxWelcome(farm.run, farm.timing.heartbeat_s))
     if is_news:
         box.check_at = farm.arm(now + farm.timing.late_s, TimerKind.BOX, box.name)
         farm.log_box(LogKind.REGISTERED, now, box, f"{len(event.devices)} device(s) at {event.address}")
@@ -59,7 +47,7 @@ def hello(farm: Farm, event: BoxHello, now: float) -> None:
         lending.settle(farm, device, now)
 
 
-def _admit(farm: Farm, event: BoxHello, now: float) -> Box:
+def _admit(farm: Farm, event: tm.BoxHello, now: float) -> Box:
     """The box as it now is, `late` (so that nothing is lent) until its devices and leases are sorted out."""
     _check_hello(event)
     box = farm.boxes.get(event.box)
@@ -81,7 +69,7 @@ def _admit(farm: Farm, event: BoxHello, now: float) -> Box:
     return box
 
 
-def _check_hello(event: BoxHello) -> None:
+def _check_hello(event: tm.BoxHello) -> None:
     words = [("box name", event.box)]
     words += [("key", spec.key) for spec in event.devices]
     words += [("tag", tag) for spec in event.devices for tag in spec.tags]
@@ -117,7 +105,7 @@ def _sync_devices(farm: Farm, box: Box, specs: tuple[DeviceSpec, ...], is_news: 
             device.spec = spec
             farm.describe(device)
         if (spec.standing, spec.by_admin) != (device.standing, device.by_admin):
-            keep = KeepStanding(spec.slot, device.standing, device.reason, device.by_admin)
+            keep = tm.KeepStanding(spec.slot, device.standing, device.reason, device.by_admin)
             farm.emit(box.peer, keep)
         if device.standing in ("suspect", "quarantined") and not device.by_admin and is_news:
             lending.check(farm, device, now)
@@ -140,13 +128,13 @@ def _sync_leases(farm: Farm, box: Box, reported: tuple[HeldLease, ...], now: flo
             if lease.phase is LeasePhase.OFFERED:
                 lending.activate(farm, lease, now)
             elif lease.phase is LeasePhase.ENDING:
-                farm.emit(box.peer, RevokeLease(lease.id, lease.reason))
+                farm.emit(box.peer, tm.RevokeLease(lease.id, lease.reason))
             continue
         holder = box.devices.get(held.slot)
         if lease is not None:
             farm.log_box(LogKind.STANDING, now, box, f"it claims lease {held.lease}, which is another box's")
         if holder is None or holder.lease is not None or lease is not None:
-            farm.emit(box.peer, RevokeLease(held.lease, "the tracker does not know this lease"))
+            farm.emit(box.peer, tm.RevokeLease(held.lease, "the tracker does not know this lease"))
         else:
             _adopt(farm, holder, held, now)
 
@@ -178,12 +166,12 @@ def _number(token: str) -> int:
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
 
 
-def heartbeat(farm: Farm, event: BoxHeartbeat, now: float) -> None:
+def heartbeat(farm: Farm, event: tm.BoxHeartbeat, now: float) -> None:
     """Note that a box lives.
     Its leases must agree with what it was lent, because a message may have been lost."""
     box = farm.peers.get(event.peer)
     if box is None:
-        farm.emit(event.peer, RegisterAgain())
+        farm.emit(event.peer, tm.RegisterAgain())
         return
     box.seen = now
     if box.closed != event.closed:
@@ -202,10 +190,10 @@ def heartbeat(farm: Farm, event: BoxHeartbeat, now: float) -> None:
             lending.lost_with_box(farm, lease, lease.reason or "its box does not hold it any more", now)
     for lease_id in event.leases:
         if lease_id not in farm.leases:
-            farm.emit(event.peer, RevokeLease(lease_id, "the tracker does not know this lease"))
+            farm.emit(event.peer, tm.RevokeLease(lease_id, "the tracker does not know this lease"))
 
 
-def bye(farm: Farm, event: BoxBye, now: float) -> None:
+def bye(farm: Farm, event: tm.BoxBye, now: float) -> None:
     box = farm.peers.get(event.peer)
     if box is not None:
         gone(farm, box, event.reason or "it shut down", now)
@@ -219,8 +207,8 @@ def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
         return
     for device in box.devices.values():
         if device.lease is not None:
-            farm.emit(peer, RevokeLease(device.lease.id, reason))
-    farm.emit(peer, BoxRefused(NotPermitted.kind, reason, "have it authorized at the tracker"))
+            farm.emit(peer, tm.RevokeLease(device.lease.id, reason))
+    farm.emit(peer, tm.BoxRefused(NotPermitted.kind, reason, "have it authorized at the tracker"))
     gone(farm, box, reason, now)
 
 
@@ -260,7 +248,7 @@ def forget(farm: Farm, box: Box) -> None:
     del farm.boxes[box.name]
 
 
-def suspect_device(farm: Farm, event: SuspectDevice, now: float) -> None:
+def suspect_device(farm: Farm, event: tm.SuspectDevice, now: float) -> None:
     """A box doubts one of its devices."""
     device = _device_of(farm, event.peer, event.slot)
     if device is not None:
@@ -268,7 +256,7 @@ def suspect_device(farm: Farm, event: SuspectDevice, now: float) -> None:
         lending.settle(farm, device, now)
 
 
-def checked(farm: Farm, event: CheckResult, now: float) -> None:
+def checked(farm: Farm, event: tm.CheckResult, now: float) -> None:
     """Note the end of a health check.
     An admin's decision stands, whatever the check says. A wrong result quarantines a device. A slow device is
     checked again, and quarantined after several slow results in a row."""
@@ -330,7 +318,7 @@ def find(farm: Farm, target: str) -> list[FarmDevice]:
     raise UnknownDeviceError(f"no device or box is called {target!r}", hint="`tunefarm devices` lists them")
 
 
-def admin(farm: Farm, event: Admin, now: float) -> None:
+def admin(farm: Farm, event: tm.Admin, now: float) -> None:
     """Change the standing of a device or of a whole box.
     A drained device ends its lease first; a quarantined one loses it."""
     for device in find(farm, event.target):

@@ -26,26 +26,10 @@ from rpc_server.client.session import RPCSession
 from rpc_server.errors import ConnectError, KeyFileError, ProtocolError, RPCError
 from rpc_server.farm_link.registrar import split_address
 from rpc_server.machine.user_name import user_name
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.codec import expect
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing
-from rpc_server.wire.tracker_messages import (
-    Abilities,
-    Admin,
-    AdminDone,
-    ClientBye,
-    DevicePage,
-    EventPage,
-    FarmNumbers,
-    FromClient,
-    Offered,
-    Query,
-    Queued,
-    QueuePage,
-    RequestDevice,
-    ToClient,
-    to_tracker,
-)
 from rpc_server.wire.tracker_records import DeviceInfo, LogEvent, QueueInfo
 from tracker.capability import parse_capability
 from tracker.channel import Channel
@@ -78,13 +62,7 @@ class TrackerSession:
     """A connection to a tracker, usable from several threads. Closing it gives back everything it holds."""
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        user: str = "",
-        timeout_s: float = CONNECT_TIMEOUT_S,
-        keys: KeyRing | None = None,
+        self, host: str, port: int, *, user: str = "", timeout_s: float = CONNECT_TIMEOUT_S, keys: KeyRing | None = None
     ) -> None:
         self.user = user or user_name()
         self._peer = secrets.token_hex(16)
@@ -96,7 +74,7 @@ class TrackerSession:
             port,
             self._holdings.handle,
             self._holdings.beat,
-            ClientBye(self._peer),
+            tm.ClientBye(self._peer),
             timeout_s,
             keys_for(keys, f"{host}:{port}"),
         )
@@ -119,7 +97,7 @@ class TrackerSession:
         *,
         session_timeout_s: float | None = None,
         exclude: tuple[str, ...] = (),
-        on_queued: Callable[[Queued], None] | None = None,
+        on_queued: Callable[[tm.Queued], None] | None = None,
     ) -> Lease:
         """Wait for a device that matches a capability expression (see `tracker.capability`) and hold it.
 
@@ -137,8 +115,8 @@ class TrackerSession:
 
     def _asking(
         self, expr: str, user: str, priority: int, wait_s: float | None, session_timeout_s: float | None
-    ) -> RequestDevice:
-        return RequestDevice(
+    ) -> tm.RequestDevice:
+        return tm.RequestDevice(
             peer=self._peer,
             request=f"{self._peer[:8]}-{next(self._numbers)}",
             user=user or self.user,
@@ -167,22 +145,22 @@ class TrackerSession:
         """Return what the tracker says that it can do; nothing of one that cannot be reached now, or is older."""
         if self._known_abilities is None:
             try:
-                self._known_abilities = expect(Abilities, self._ask(Query("abilities"))).names
+                self._known_abilities = expect(tm.Abilities, self._ask(tm.Query("abilities"))).names
             except ConnectError:
                 return ()
             except RPCError:
                 self._known_abilities = ()
         return self._known_abilities
 
-    def _ask_for(self, asked: RequestDevice) -> Turn:
+    def _ask_for(self, asked: tm.RequestDevice) -> Turn:
         parse_capability(asked.expr)
         _check(asked)
         return Turn(self._holdings.ask(asked, owner=self), self._holdings, self._channel)
 
     def _lease(
         self,
-        asked: RequestDevice,
-        on_queued: Callable[[Queued], None] | None = None,
+        asked: tm.RequestDevice,
+        on_queued: Callable[[tm.Queued], None] | None = None,
         early: EarlySession | None = None,
     ) -> Lease:
         turn = self._ask_for(asked)
@@ -263,19 +241,19 @@ class TrackerSession:
         found: list[DeviceInfo] = []
         more = True
         while more:
-            page = expect(DevicePage, self._ask(Query("devices", after=found[-1].id if found else "")))
+            page = expect(tm.DevicePage, self._ask(tm.Query("devices", after=found[-1].id if found else "")))
             found += page.devices
             more = page.more
         return found
 
     def queue(self) -> list[QueueInfo]:
         """Free devices and pending requests of each key, and of each expression now waited for."""
-        page = expect(QueuePage, self._ask(Query("queue")))
+        page = expect(tm.QueuePage, self._ask(tm.Query("queue")))
         return list(page.queues)
 
-    def numbers(self) -> FarmNumbers:
+    def numbers(self) -> tm.FarmNumbers:
         """Return what the tracker has counted since it started: grants, leases, waits."""
-        return expect(FarmNumbers, self._ask(Query("numbers")))
+        return expect(tm.FarmNumbers, self._ask(tm.Query("numbers")))
 
     def events(self, since: int = 0, limit: int = 500) -> list[LogEvent]:
         """Up to `limit` events with a seq above `since`, oldest first.
@@ -283,7 +261,9 @@ class TrackerSession:
         found: list[LogEvent] = []
         while len(found) < limit:
             after = found[-1].seq if found else since
-            page = expect(EventPage, self._ask(Query("events", after=str(after), limit=min(500, limit - len(found)))))
+            page = expect(
+                tm.EventPage, self._ask(tm.Query("events", after=str(after), limit=min(500, limit - len(found))))
+            )
             found += page.events
             if not page.more:
                 break
@@ -333,17 +313,14 @@ class TrackerSession:
         return self._admin("check", target, "")
 
     def _admin(
-        self,
-        action: Literal["drain", "undrain", "quarantine", "unquarantine", "check"],
-        target: str,
-        reason: str,
+        self, action: Literal["drain", "undrain", "quarantine", "unquarantine", "check"], target: str, reason: str
     ) -> tuple[str, ...]:
-        asked = Admin(action, target, reason)
+        asked = tm.Admin(action, target, reason)
         _check(asked)
-        done = expect(AdminDone, self._ask(asked))
+        done = expect(tm.AdminDone, self._ask(asked))
         return done.devices
 
-    def _ask(self, question: Query | Admin) -> ToClient:
+    def _ask(self, question: tm.Query | tm.Admin) -> tm.ToClient:
         return self._channel.ask(question, ASK_TIMEOUT_S)
 
     # The session itself
@@ -360,10 +337,10 @@ class TrackerSession:
         self.close()
 
 
-def _check(message: FromClient) -> None:
+def _check(message: tm.FromClient) -> None:
     """Raise ArgumentError for what the tracker would not read."""
     try:
-        to_tracker.decode_body(to_tracker.encode(message)[1])
+        tm.to_tracker.decode_body(tm.to_tracker.encode(message)[1])
     except ProtocolError as error:
         raise ArgumentError(f"{type(message).__name__}: {error.message.removeprefix(_PREFIX)}") from None
 
@@ -383,13 +360,13 @@ class EarlySession:
         self.ahead: Ahead | None = None
         self._keys = keys
         self._options = options or {}
-        self._offer: Offered | None = None
+        self._offer: tm.Offered | None = None
 
     def prepare(self) -> None:
         """Prepare for the first offer, while the tracker works on the request."""
         self.ahead = self.ahead or Ahead()
 
-    def to(self, offer: Offered) -> None:
+    def to(self, offer: tm.Offered) -> None:
         if offer == self._offer:
             return
         if self._offer is not None:

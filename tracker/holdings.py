@@ -16,22 +16,8 @@ from compiler.errors import TunefarmError, error_from_kind
 from rpc_server.client.connect import open_session
 from rpc_server.client.session import RPCSession
 from rpc_server.farm_link.registrar import split_address
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.keys import KeyRing
-from rpc_server.wire.tracker_messages import (
-    CancelRequest,
-    FromClient,
-    Granted,
-    LeaseLost,
-    LeaseReleased,
-    Offered,
-    Queued,
-    Refused,
-    ReleaseLease,
-    Renewed,
-    RenewLeases,
-    RequestDevice,
-    ToClient,
-)
 from rpc_server.wire.tracker_records import Attribute, LeaseGrant
 from tracker.errors import LeaseLostError
 
@@ -46,13 +32,13 @@ class Pending:
     """A request under way, until there is a `lease` or an `error`; `place` and `offered` change before.
     `news` is set when there is something to do for the waiter. The lease keeps `owner` alive."""
 
-    asked: RequestDevice
+    asked: tm.RequestDevice
     owner: object = None
     news: threading.Event = field(default_factory=threading.Event)
     lease: Lease | None = None
     error: TunefarmError | None = None
-    place: Queued | None = None
-    offered: Offered | None = None
+    place: tm.Queued | None = None
+    offered: tm.Offered | None = None
 
     @property
     def is_over(self) -> bool:
@@ -134,17 +120,17 @@ class Holdings:
 
     def __init__(self, peer: str, keys: KeyRing | None = None) -> None:
         self.keys = keys
-        self.post: Callable[[FromClient], None] = lambda message: None
+        self.post: Callable[[tm.FromClient], None] = lambda message: None
         self.dropped: SimpleQueue[Lease] = SimpleQueue()
         self._peer = peer
         self._lock = threading.Lock()
         self._pending: dict[str, Pending] = {}
         self._leases: dict[str, Lease] = {}
-        self._releasing: dict[str, tuple[ReleaseLease, int]] = {}
+        self._releasing: dict[str, tuple[tm.ReleaseLease, int]] = {}
 
     # For the client's threads
 
-    def ask(self, asked: RequestDevice, owner: object) -> Pending:
+    def ask(self, asked: tm.RequestDevice, owner: object) -> Pending:
         pending = Pending(asked, owner)
         with self._lock:
             self._pending[asked.request] = pending
@@ -156,7 +142,7 @@ class Holdings:
         with self._lock:
             waits = self._pending.pop(pending.asked.request, None) is not None
         if waits:
-            self.post(CancelRequest(self._peer, pending.asked.request))
+            self.post(tm.CancelRequest(self._peer, pending.asked.request))
         elif pending.lease is not None:
             pending.lease.release()
 
@@ -165,7 +151,7 @@ class Holdings:
             if self._leases.pop(lease.id, None) is None:
                 return
             lease.is_released = True
-            release = ReleaseLease(self._peer, lease.id, lease.token, fault[:2000])
+            release = tm.ReleaseLease(self._peer, lease.id, lease.token, fault[:2000])
             self._releasing[lease.id] = (release, _RELEASE_TRIES)
         self.post(release)
 
@@ -189,7 +175,7 @@ class Holdings:
 
     # For the line's thread
 
-    def beat(self) -> list[FromClient]:
+    def beat(self) -> list[tm.FromClient]:
         """Return the messages to repeat on every beat.
         They are about leases held, requests waiting, and returns not confirmed yet."""
         while True:
@@ -199,8 +185,8 @@ class Holdings:
                 break
         with self._lock:
             tokens = [(lease.id, lease.token) for lease in self._leases.values()]
-            said: list[FromClient] = [
-                RenewLeases(self._peer, tuple(tokens[start : start + _TOKENS_AT_ONCE]))
+            said: list[tm.FromClient] = [
+                tm.RenewLeases(self._peer, tuple(tokens[start : start + _TOKENS_AT_ONCE]))
                 for start in range(0, len(tokens), _TOKENS_AT_ONCE)
             ]
             said += [pending.asked for pending in self._pending.values()]
@@ -210,32 +196,32 @@ class Holdings:
             }
         return said
 
-    def handle(self, message: ToClient) -> None:
+    def handle(self, message: tm.ToClient) -> None:
         """Take in what the tracker said."""
         match message:
-            case Granted(request, grant):
+            case tm.Granted(request, grant):
                 self._granted(request, grant)
-            case Queued(request):
+            case tm.Queued(request):
                 if (pending := self._waiting_for(request)) is not None:
                     pending.place = message
-            case Offered(request):
+            case tm.Offered(request):
                 if (pending := self._waiting_for(request)) is not None:
                     pending.offered = message
                     pending.news.set()
-            case Refused(request, kind, text, hint):
+            case tm.Refused(request, kind, text, hint):
                 with self._lock:
                     pending = self._pending.pop(request, None)
                 if pending is not None:
                     pending.error = error_from_kind(kind, text, hint=hint or None)
                     pending.news.set()
-            case LeaseLost(lease_id, reason):
+            case tm.LeaseLost(lease_id, reason):
                 self._lost(lease_id, reason)
-            case Renewed(_, back):
+            case tm.Renewed(_, back):
                 with self._lock:
                     for lease_id in back:
                         if lease_id in self._leases:
                             self._leases[lease_id].is_wanted = True
-            case LeaseReleased(lease_id):
+            case tm.LeaseReleased(lease_id):
                 with self._lock:
                     self._releasing.pop(lease_id, None)
             case _:
@@ -256,7 +242,7 @@ class Holdings:
         if pending is not None:
             pending.news.set()
         elif not is_known:
-            self.post(ReleaseLease(self._peer, grant.lease, grant.token))
+            self.post(tm.ReleaseLease(self._peer, grant.lease, grant.token))
 
     def _lost(self, lease_id: str, reason: str) -> None:
         with self._lock:

@@ -9,21 +9,7 @@ they are its token. A box or a tracker that sees an older token refuses it.
 from __future__ import annotations
 
 from rpc_server.relay.passes import granted_address, is_relayed
-from rpc_server.wire.tracker_messages import (
-    CheckDevice,
-    Granted,
-    GrantLease,
-    LeaseAccepted,
-    LeaseDeclined,
-    LeaseLost,
-    LeaseOver,
-    LeaseReleased,
-    Offered,
-    ReleaseLease,
-    Renewed,
-    RenewLeases,
-    RevokeLease,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import LeaseGrant
 from tracker import sharing
 from tracker.farm import Farm
@@ -81,7 +67,7 @@ def _offer(farm: Farm, request: Request, device: FarmDevice, now: float) -> None
     send_offer(farm, lease, now)
     box = device.box
     if request.ahead and not box.public and not is_relayed(box.address):
-        farm.emit(request.client, Offered(request.id, box.address, lease.token))
+        farm.emit(request.client, tm.Offered(request.id, box.address, lease.token))
 
 
 def attach(farm: Farm, lease: GrantedLease, now: float) -> None:
@@ -106,7 +92,7 @@ def send_offer(farm: Farm, lease: GrantedLease, now: float) -> None:
     """Tell the box of a lease, and again if the first message may be lost."""
     farm.emit(
         lease.device.box.peer,
-        GrantLease(
+        tm.GrantLease(
             lease=lease.id,
             slot=lease.device.spec.slot,
             token=lease.token,
@@ -119,11 +105,11 @@ def send_offer(farm: Farm, lease: GrantedLease, now: float) -> None:
     )
 
 
-def accepted(farm: Farm, event: LeaseAccepted, now: float) -> None:
+def accepted(farm: Farm, event: tm.LeaseAccepted, now: float) -> None:
     """The box lets the token in: the client may come."""
     lease = _lease_of_box(farm, event.peer, event.lease)
     if lease is None:
-        farm.emit(event.peer, RevokeLease(event.lease, "the tracker has given this lease up"))
+        farm.emit(event.peer, tm.RevokeLease(event.lease, "the tracker has given this lease up"))
     elif lease.phase is LeasePhase.OFFERED:
         activate(farm, lease, now)
 
@@ -154,10 +140,10 @@ def send_grant(farm: Farm, lease: GrantedLease) -> None:
         session_timeout_s=lease.request.session_timeout_s,
         box_key=device.box.public,
     )
-    farm.emit(lease.client, Granted(lease.request.id, grant))
+    farm.emit(lease.client, tm.Granted(lease.request.id, grant))
 
 
-def declined(farm: Farm, event: LeaseDeclined, now: float) -> None:
+def declined(farm: Farm, event: tm.LeaseDeclined, now: float) -> None:
     """The box refuses the token: the request goes back to its place and the device is checked."""
     lease = _lease_of_box(farm, event.peer, event.lease)
     if lease is None:
@@ -170,7 +156,7 @@ def declined(farm: Farm, event: LeaseDeclined, now: float) -> None:
         end(farm, lease, event.reason, now)
 
 
-def over(farm: Farm, event: LeaseOver, now: float) -> None:
+def over(farm: Farm, event: tm.LeaseOver, now: float) -> None:
     """The box says the device is idle."""
     lease = _lease_of_box(farm, event.peer, event.lease)
     if lease is None:
@@ -181,19 +167,19 @@ def over(farm: Farm, event: LeaseOver, now: float) -> None:
     end(farm, lease, reason, now, requeue=lease.phase is LeasePhase.OFFERED)
 
 
-def renew(farm: Farm, event: RenewLeases, now: float) -> None:
+def renew(farm: Farm, event: tm.RenewLeases, now: float) -> None:
     """A client still wants its leases."""
     for lease_id, token in event.tokens:
         lease = farm.leases.get(lease_id)
         if lease is None:
             # Just after a restart it may be a lease of a box that has yet to register again.
             if now >= farm.settling_until or lease_id in farm.ended or lease_id.startswith(f"{farm.run}-"):
-                farm.emit(event.peer, LeaseLost(lease_id, "it has ended or expired"))
+                farm.emit(event.peer, tm.LeaseLost(lease_id, "it has ended or expired"))
         elif lease.token != token:
             farm.log_lease(LogKind.STALE_TOKEN, now, lease, "a renewal with a token that is not its own")
-            farm.emit(event.peer, LeaseLost(lease_id, "the token is not this lease's"))
+            farm.emit(event.peer, tm.LeaseLost(lease_id, "the token is not this lease's"))
         elif lease.phase is LeasePhase.ENDING:
-            farm.emit(event.peer, LeaseLost(lease_id, lease.reason))
+            farm.emit(event.peer, tm.LeaseLost(lease_id, lease.reason))
         elif lease.phase is LeasePhase.ACTIVE:
             lease.deadline = now + farm.timing.grace_s
             if lease.client != event.peer:
@@ -201,17 +187,17 @@ def renew(farm: Farm, event: RenewLeases, now: float) -> None:
                 lease.client = event.peer
                 farm.client(event.peer).leases.add(lease.id)
     back = sharing.wanted(farm, (lease_id for lease_id, _ in event.tokens), now)
-    farm.emit(event.peer, Renewed(farm.run, back))
+    farm.emit(event.peer, tm.Renewed(farm.run, back))
 
 
-def release(farm: Farm, event: ReleaseLease, now: float) -> None:
+def release(farm: Farm, event: tm.ReleaseLease, now: float) -> None:
     """A client gives its device back. A second time, or with an old token, changes nothing."""
     lease = farm.leases.get(event.lease)
     if lease is not None and lease.token != event.token:
         farm.log_lease(LogKind.STALE_TOKEN, now, lease, "a release with a token that is not its own")
-        farm.emit(event.peer, LeaseLost(event.lease, "the token is not this lease's"))
+        farm.emit(event.peer, tm.LeaseLost(event.lease, "the token is not this lease's"))
         return
-    farm.emit(event.peer, LeaseReleased(event.lease))
+    farm.emit(event.peer, tm.LeaseReleased(event.lease))
     if lease is None or lease.phase is LeasePhase.ENDING:
         return
     if event.fault:
@@ -225,7 +211,7 @@ def begin_end(farm: Farm, lease: GrantedLease, reason: str, now: float) -> None:
     lease.reason = reason
     lease.deadline = now + farm.timing.revoke_s
     farm.log_lease(LogKind.ENDING, now, lease, reason)
-    farm.emit(lease.device.box.peer, RevokeLease(lease.id, reason))
+    farm.emit(lease.device.box.peer, tm.RevokeLease(lease.id, reason))
     _arm(farm, lease)
 
 
@@ -280,14 +266,14 @@ def timer(farm: Farm, lease: GrantedLease, now: float) -> None:
     match lease.phase:
         case LeasePhase.OFFERED:
             waited = f"{farm.timing.accept_s:g} s"
-            farm.emit(lease.device.box.peer, RevokeLease(lease.id, "you did not accept it in time"))
+            farm.emit(lease.device.box.peer, tm.RevokeLease(lease.id, "you did not accept it in time"))
             suspect(farm, lease.device, f"its box did not answer an offered lease for {waited}", now)
             end(farm, lease, "the box did not accept it", now, requeue=True)
         case LeasePhase.ACTIVE:
             silent = f"its client was silent for {farm.timing.grace_s:g} s"
             take_back(farm, lease, silent if now >= lease.deadline else "its time limit is reached", now)
         case LeasePhase.ENDING:
-            farm.emit(lease.device.box.peer, RevokeLease(lease.id, lease.reason))
+            farm.emit(lease.device.box.peer, tm.RevokeLease(lease.id, lease.reason))
             if lease.device.standing == "ok":
                 suspect(farm, lease.device, "its last lease does not end", now)
                 settle(farm, lease.device, now)
@@ -305,13 +291,13 @@ def suspect(farm: Farm, device: FarmDevice, reason: str, now: float) -> None:
 
 def check(farm: Farm, device: FarmDevice, now: float) -> None:
     """Have the box check a device that is out of service, and again if it does not answer."""
-    farm.emit(device.box.peer, CheckDevice(device.spec.slot, device.baseline))
+    farm.emit(device.box.peer, tm.CheckDevice(device.spec.slot, device.baseline))
     again = farm.timing.check_s if device.standing == "suspect" else farm.timing.recheck_s
     device.check_at = farm.arm(now + again, TimerKind.DEVICE, device.id)
 
 
 def _lose(farm: Farm, lease: GrantedLease, reason: str) -> None:
-    farm.emit(lease.client, LeaseLost(lease.id, reason))
+    farm.emit(lease.client, tm.LeaseLost(lease.id, reason))
 
 
 def _lease_of_box(farm: Farm, peer: str, lease_id: str) -> GrantedLease | None:

@@ -21,29 +21,12 @@ from rpc_server.errors import ConnectError, NotPermitted, ProtocolError, RemoteE
 from rpc_server.farm_link.registrar import LIVENESS, split_address
 from rpc_server.relay.server import kept_relay
 from rpc_server.service import ChildService, ServiceOptions, announce, bind, child_main, service_socket, stoppable
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.codec import Buffer, MessageKind, check_frames, encode_error
 from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.polling import poll_ms
 from rpc_server.wire.sockets import has_message, prepare, receive_frames, send_frames
-from rpc_server.wire.tracker_messages import (
-    TO_TRACKER,
-    Abilities,
-    Admin,
-    AdminDone,
-    BoxHello,
-    BoxRefused,
-    EventPage,
-    FromBox,
-    FromClient,
-    Query,
-    Refused,
-    RequestDevice,
-    ToBox,
-    ToClient,
-    from_tracker,
-    to_tracker,
-)
 from rpc_server.wire.waker import Waker
 from tracker.errors import RegistrationError
 from tracker.farm_parts import Command, Record, Timing
@@ -117,7 +100,7 @@ def serve(options: TrackerOptions) -> None:
 
 
 def _prepare(front: zmq.Socket[bytes]) -> None:
-    prepare(front, LIVENESS, TO_TRACKER)
+    prepare(front, LIVENESS, tm.TO_TRACKER)
     # A peer that does not read loses messages rather than filling this process; both sides say things again.
     front.setsockopt(zmq.SNDHWM, _QUEUE)
     front.setsockopt(zmq.RCVHWM, _QUEUE_IN)
@@ -169,7 +152,7 @@ class TrackerLoop:
         self._log = EventLog(log_size)
         self._clock = SteadyClock()
         self._now = self._clock.read()
-        self._questions: Questions[tuple[Query, int]] = Questions()
+        self._questions: Questions[tuple[tm.Query, int]] = Questions()
         self._routes: dict[str, bytes] = {}
         self._names: dict[bytes, set[str]] = {}
         self._fresh: set[str] = set()
@@ -234,7 +217,7 @@ class TrackerLoop:
         end = time.monotonic() + _LONGEST_BURST_S
         for _ in range(_BURST):
             try:
-                first, parts, over = receive_frames(self._front, TO_TRACKER.max_frames)
+                first, parts, over = receive_frames(self._front, tm.TO_TRACKER.max_frames)
             except zmq.Again:
                 return True
             route, frames = first.bytes, [part.bytes for part in parts]
@@ -259,26 +242,26 @@ class TrackerLoop:
         return False
 
     def _on_message(self, route: bytes, frames: list[bytes], first: zmq.Frame, holder: str) -> None:
-        header = check_frames(frames, TO_TRACKER)
-        message = to_tracker.decode_body(frames[1])
+        header = check_frames(frames, tm.TO_TRACKER)
+        message = tm.to_tracker.decode_body(frames[1])
         if self._gate is not None:
             try:
                 message = self._gate.permit(message, first)
             except NotPermitted as error:
                 self._refuse(route, message, error)
                 return
-        if isinstance(message, Query | Admin):
+        if isinstance(message, tm.Query | tm.Admin):
             if header.kind is not MessageKind.REQUEST:
                 raise ProtocolError(f"{type(message).__name__} must be sent as a request")
             self._ask(route, holder, message, header.request_id)
             return
         if header.kind is not MessageKind.NOTE:
             raise ProtocolError(f"{type(message).__name__} must be sent as a note")
-        if isinstance(message, BoxHello):
+        if isinstance(message, tm.BoxHello):
             try:
                 message = _with_address(message, first)
             except RegistrationError as error:
-                self._send(route, BoxRefused(error.kind, error.message, error.hint or ""))
+                self._send(route, tm.BoxRefused(error.kind, error.message, error.hint or ""))
                 return
         if self._routes.get(message.peer) != route:
             self._name(route, message.peer)
@@ -295,23 +278,23 @@ class TrackerLoop:
             raise ProtocolError(f"more than {_MOST_NAMES} peers speak on one connection")
         self._routes[peer] = route
 
-    def _refuse(self, route: bytes, message: FromBox | FromClient, error: NotPermitted) -> None:
+    def _refuse(self, route: bytes, message: tm.FromBox | tm.FromClient, error: NotPermitted) -> None:
         """Tell in the words a box or a client waits for."""
         logger.warning("refused %s: %s", type(message).__name__, error.message)
         match message:
-            case BoxHello():
-                self._send(route, BoxRefused(error.kind, error.message, error.hint or ""))
-            case RequestDevice():
-                self._send(route, Refused(message.request, error.kind, error.message, error.hint or ""))
-            case Query() | Admin():
+            case tm.BoxHello():
+                self._send(route, tm.BoxRefused(error.kind, error.message, error.hint or ""))
+            case tm.RequestDevice():
+                self._send(route, tm.Refused(message.request, error.kind, error.message, error.hint or ""))
+            case tm.Query() | tm.Admin():
                 raise error
             case _:
                 pass  # its sender was told when it introduced itself
 
-    def _ask(self, route: bytes, holder: str, message: Query | Admin, request_id: int) -> None:
+    def _ask(self, route: bytes, holder: str, message: tm.Query | tm.Admin, request_id: int) -> None:
         """Answer a question, or set it aside if its holder has used up its time."""
         now = time.monotonic()
-        if isinstance(message, Query) and message.what in _PAGES and not self._questions.is_free(route, holder, now):
+        if isinstance(message, tm.Query) and message.what in _PAGES and not self._questions.is_free(route, holder, now):
             self._questions.add(route, holder, (message, request_id))
             return
         self._reply(route, message, request_id)
@@ -332,34 +315,34 @@ class TrackerLoop:
             if now >= began + seconds:
                 return
 
-    def _reply(self, route: bytes, message: Query | Admin, request_id: int) -> None:
+    def _reply(self, route: bytes, message: tm.Query | tm.Admin, request_id: int) -> None:
         """Answer a question, with a shorter page where a whole one does not fit in a message."""
         while True:
             try:
                 self._send(route, self._answer(message), MessageKind.REPLY, request_id)
                 return
             except ProtocolError:
-                if not isinstance(message, Query) or message.limit == 1:
+                if not isinstance(message, tm.Query) or message.limit == 1:
                     raise
                 message = msgspec.structs.replace(message, limit=message.limit // 2)
 
-    def _answer(self, message: Query | Admin) -> ToClient:
+    def _answer(self, message: tm.Query | tm.Admin) -> tm.ToClient:
         match message:
-            case Admin():
+            case tm.Admin():
                 devices = self._state.find(message.target)
                 self._obey(self._state.handle(message, self._now))
-                return AdminDone(devices)
-            case Query("devices", after, limit):
+                return tm.AdminDone(devices)
+            case tm.Query("devices", after, limit):
                 return self._state.device_page(after, limit, self._now)
-            case Query("queue"):
+            case tm.Query("queue"):
                 return self._state.queue_page()
-            case Query("numbers"):
+            case tm.Query("numbers"):
                 return self._state.numbers(self._now)
-            case Query("abilities"):
-                return Abilities(("sharing",))
-            case Query("events", after, limit):
+            case tm.Query("abilities"):
+                return tm.Abilities(("sharing",))
+            case tm.Query("events", after, limit):
                 events, more = self._log.page(int(after) if after.isdecimal() else 0, limit)
-                return EventPage(events, self._log.first, more)
+                return tm.EventPage(events, self._log.first, more)
         raise ProtocolError(f"there is no question called {message.what!r}")
 
     def _obey(self, commands: list[Command]) -> None:
@@ -370,10 +353,10 @@ class TrackerLoop:
                 self._send(route, command.message)
 
     def _send(
-        self, route: bytes, message: ToBox | ToClient, kind: MessageKind = MessageKind.NOTE, request_id: int = 0
+        self, route: bytes, message: tm.ToBox | tm.ToClient, kind: MessageKind = MessageKind.NOTE, request_id: int = 0
     ) -> None:
         # ROUTER drops what a vanished or stuck peer cannot take; both sides say things again.
-        self._pass_on(route, from_tracker.encode(message, kind, request_id=request_id))
+        self._pass_on(route, tm.from_tracker.encode(message, kind, request_id=request_id))
 
     def _pass_on(self, route: bytes, frames: list[Buffer]) -> None:
         with contextlib.suppress(zmq.Again):
@@ -383,7 +366,7 @@ class TrackerLoop:
     def _answer_error(self, route: bytes, frames: list[bytes], error: TunefarmError) -> None:
         request_id = 0
         with contextlib.suppress(TunefarmError, IndexError):
-            request_id = check_frames(frames, TO_TRACKER).request_id
+            request_id = check_frames(frames, tm.TO_TRACKER).request_id
         if isinstance(error, ProtocolError):
             logger.warning("refused a message: %s", error.message)
         self._pass_on(route, encode_error(error, request_id))
@@ -398,7 +381,7 @@ class TrackerLoop:
         self._sweep_at = self._now + _ROUTE_IDLE_S
 
 
-def _with_address(hello: BoxHello, frame: zmq.Frame) -> BoxHello:
+def _with_address(hello: tm.BoxHello, frame: zmq.Frame) -> tm.BoxHello:
     """Fill an empty host in with the address the box is seen to come from, and check the rest."""
     address = hello.address
     if address.startswith(":"):

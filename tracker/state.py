@@ -15,25 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from rpc_server.wire.tracker_messages import (
-    Admin,
-    BoxBye,
-    BoxHeartbeat,
-    BoxHello,
-    CancelRequest,
-    CheckResult,
-    ClientBye,
-    DevicePage,
-    FarmNumbers,
-    LeaseAccepted,
-    LeaseDeclined,
-    LeaseOver,
-    QueuePage,
-    ReleaseLease,
-    RenewLeases,
-    RequestDevice,
-    SuspectDevice,
-)
+from rpc_server.wire import tracker_messages as tm
 from tracker import boxes, lending, requests, snapshot
 from tracker.farm import Farm
 from tracker.farm_parts import Command, TimerKind, Timing
@@ -52,8 +34,17 @@ class RevokedKey:
     reason: str
 
 
-BoxEvent = BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
-ClientEvent = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | ClientBye | Admin
+BoxEvent = (
+    tm.BoxHello
+    | tm.BoxHeartbeat
+    | tm.BoxBye
+    | tm.LeaseAccepted
+    | tm.LeaseDeclined
+    | tm.LeaseOver
+    | tm.SuspectDevice
+    | tm.CheckResult
+)
+ClientEvent = tm.RequestDevice | tm.CancelRequest | tm.RenewLeases | tm.ReleaseLease | tm.ClientBye | tm.Admin
 Event = BoxEvent | ClientEvent | RevokedKey | Tick
 
 
@@ -61,11 +52,7 @@ class TrackerState:
     """`run` names this run of the tracker and must be new each time. `secret` makes unguessable words."""
 
     def __init__(
-        self,
-        *,
-        run: str,
-        timing: Timing | None = None,
-        secret: Callable[[], str] = lambda: secrets.token_hex(16),
+        self, *, run: str, timing: Timing | None = None, secret: Callable[[], str] = lambda: secrets.token_hex(16)
     ) -> None:
         self.farm = Farm(run, timing or Timing(), secret)
 
@@ -88,33 +75,33 @@ class TrackerState:
         if farm.started is None:
             farm.started = now
         match event:
-            case BoxHeartbeat():
+            case tm.BoxHeartbeat():
                 boxes.heartbeat(farm, event, now)
-            case RequestDevice():
+            case tm.RequestDevice():
                 requests.asked(farm, event, now)
-            case LeaseAccepted():
+            case tm.LeaseAccepted():
                 lending.accepted(farm, event, now)
-            case ReleaseLease():
+            case tm.ReleaseLease():
                 lending.release(farm, event, now)
-            case LeaseOver():
+            case tm.LeaseOver():
                 lending.over(farm, event, now)
-            case RenewLeases():
+            case tm.RenewLeases():
                 lending.renew(farm, event, now)
-            case LeaseDeclined():
+            case tm.LeaseDeclined():
                 lending.declined(farm, event, now)
-            case CancelRequest():
+            case tm.CancelRequest():
                 requests.cancel(farm, event, now)
-            case ClientBye():
+            case tm.ClientBye():
                 requests.client_bye(farm, event, now)
-            case BoxHello():
+            case tm.BoxHello():
                 boxes.hello(farm, event, now)
-            case BoxBye():
+            case tm.BoxBye():
                 boxes.bye(farm, event, now)
-            case SuspectDevice():
+            case tm.SuspectDevice():
                 boxes.suspect_device(farm, event, now)
-            case CheckResult():
+            case tm.CheckResult():
                 boxes.checked(farm, event, now)
-            case Admin():
+            case tm.Admin():
                 boxes.admin(farm, event, now)
             case RevokedKey(peer, reason):
                 boxes.revoked(farm, peer, reason, now)
@@ -158,15 +145,15 @@ class TrackerState:
         """Return when a `Tick` is due, or None while nothing is awaited."""
         return self.farm.next_timer()
 
-    def device_page(self, after: str, limit: int, now: float) -> DevicePage:
+    def device_page(self, after: str, limit: int, now: float) -> tm.DevicePage:
         """Up to `limit` devices with ids greater than `after`."""
         return snapshot.device_page(self.farm, after, limit, now)
 
-    def queue_page(self) -> QueuePage:
+    def queue_page(self) -> tm.QueuePage:
         """Free devices and pending requests for each key and each expression waited for."""
         return snapshot.queue_page(self.farm)
 
-    def numbers(self, now: float) -> FarmNumbers:
+    def numbers(self, now: float) -> tm.FarmNumbers:
         """Return what was counted since the start."""
         return snapshot.numbers(self.farm, now)
 

@@ -20,10 +20,7 @@ COMPILER: list[tuple[str, str]] = [
         topi.intel_graphics topi.mali topi.rocm tir.tensor_intrin.hexagon tir.tensor_intrin.hip tir.tensor_intrin.rocm
         """,
     ),
-    (
-        "memory of a module is planned by `relax.transform.StaticPlanBlockMemory`",
-        "tir.usmp",
-    ),
+    ("memory of a module is planned by `relax.transform.StaticPlanBlockMemory`", "tir.usmp"),
     (
         "a step of TVM's own lowering; the passes that build a kernel here are listed in docs/passes.md",
         """
@@ -75,10 +72,7 @@ COMPILER: list[tuple[str, str]] = [
         tirx.transform.LowerTIRx tirx.transform.LowerTIRxOpaque tirx.transform.TilePrimitiveDispatch
         """,
     ),
-    (
-        "the best candidates are measured again in turns, see docs/tuning.md",
-        "s_tir.meta_schedule.post_optimization",
-    ),
+    ("the best candidates are measured again in turns, see docs/tuning.md", "s_tir.meta_schedule.post_optimization"),
     (
         "a base class of TVM's C++ node; test for the node classes themselves",
         """
@@ -91,10 +85,7 @@ COMPILER: list[tuple[str, str]] = [
         "16-bit floats are stored as such and computed with in float32, without a pass of their own",
         "tir.transform.BF16ComputeLegalize tir.transform.BF16StorageLegalize",
     ),
-    (
-        "indices are 32 bits wide where their values allow it, without a pass",
-        "tir.transform.ForceNarrowIndexToInt32",
-    ),
+    ("indices are 32 bits wide where their values allow it, without a pass", "tir.transform.ForceNarrowIndexToInt32"),
     (
         "there are floats of 16, 32 and 64 bits only",
         """
@@ -135,18 +126,12 @@ COMPILER: list[tuple[str, str]] = [
         "one function serves many shapes; a variant for one shape is built from `PrimFunc.specialize`",
         "te.SpecializedCondition",
     ),
-    (
-        'a debugging aid of TVM\'s code generator; run the interpreter instead: `target="stackvm"`',
-        "te.trace",
-    ),
+    ('a debugging aid of TVM\'s code generator; run the interpreter instead: `target="stackvm"`', "te.trace"),
     (
         "a stage that calls a tensor intrinsic is an `ExternOp`, whose loops no schedule changes; see docs/te.md",
         "te.TensorComputeOp",
     ),
-    (
-        "a module of TensorIR holds the function; call it there",
-        "te.extern_primfunc tir.call_tir",
-    ),
+    ("a module of TensorIR holds the function; call it there", "te.extern_primfunc tir.call_tir"),
     (
         "an internal of TVM's script parser; texts are read by `script.from_source`",
         """
@@ -244,25 +229,13 @@ COMPILER: list[tuple[str, str]] = [
         tirx.script.ignore_loop_partition tirx.script.masked_load tirx.script.masked_store
         """,
     ),
-    (
-        "ask `tir.analysis.verify_memory` of each function",
-        "tir.transform.VerifyMemory",
-    ),
-    (
-        "a function without a result returns nothing, and says no type",
-        "script.tir.void",
-    ),
+    ("ask `tir.analysis.verify_memory` of each function", "tir.transform.VerifyMemory"),
+    ("a function without a result returns nothing, and says no type", "script.tir.void"),
     (
         "bit operations are calls: `tir.bitwise_and(a, b)`, `a << b`",
         "tirx.BitwiseAnd tirx.BitwiseNot tirx.BitwiseOr tirx.BitwiseXor tirx.LShift tirx.RShift",
     ),
-    (
-        "operators are written in Python here: `topi` has them",
-        "topi.cpp",
-    ),
-    (
-        "the command line is `tunefarm` (docs/cli.md)",
-        "driver.tvmc exec.autotvm_log_editor exec.measure_peak",
-    ),
+    ("operators are written in Python here: `topi` has them", "topi.cpp"),
+    ("the command line is `tunefarm` (docs/cli.md)", "driver.tvmc exec.autotvm_log_editor exec.measure_peak"),
 ]
 """A reason, and the names or modules that it is for."""

@@ -17,18 +17,12 @@ TUNING: list[tuple[str, str]] = [
         "there is no backend for this hardware",
         "contrib.emcc contrib.hipcc contrib.rocm contrib.spirv contrib.xcode testing.aot testing.usmp",
     ),
-    (
-        "an extra of TVM that is not here",
-        "contrib.download contrib.peak contrib.sparse contrib.stackvm contrib.tedd",
-    ),
+    ("an extra of TVM that is not here", "contrib.download contrib.peak contrib.sparse contrib.stackvm contrib.tedd"),
     (
         "what a search holds is a trace here; make it with `te` and a schedule",
         "testing.auto_scheduler.get_tiled_matmul testing.auto_scheduler.PropagatingThread",
     ),
-    (
-        "servers run on Linux; there is no launcher for iOS simulators",
-        "rpc.server_ios_launcher",
-    ),
+    ("servers run on Linux; there is no launcher for iOS simulators", "rpc.server_ios_launcher"),
     (
         (
             "an internal of TVM's wire protocol, which is not spoken here; `rpc.connect`, `rpc.Server` and "
@@ -40,10 +34,7 @@ TUNING: list[tuple[str, str]] = [
         rpc.tracker.TrackerServerHandler
         """,
     ),
-    (
-        "a session without a network is `rpc.LocalSession`",
-        "rpc.PopenSession",
-    ),
+    ("a session without a network is `rpc.LocalSession`", "rpc.PopenSession"),
     (
         "an internal of TVM's proxy; `rpc.proxy.Proxy` is a relay, see docs/farm.md",
         """
@@ -55,38 +46,17 @@ TUNING: list[tuple[str, str]] = [
         "there is no runtime for microcontrollers",
         "runtime.executor runtime.name_transforms target.stm32 target.target.micro",
     ),
-    (
-        "graphs run in `relax.VirtualMachine`, see docs/relax.md",
-        "runtime.profiler_vm runtime.vm",
-    ),
-    (
-        "what `tvm.compile` gives is a module, which runs, or a `relax.VMExecutable`",
-        "runtime.Executable",
-    ),
-    (
-        "a profiler takes devices themselves",
-        "runtime.profiling.DeviceWrapper",
-    ),
-    (
-        "an internal of TVM's containers",
-        "runtime.container.getitem_helper",
-    ),
-    (
-        "dtypes are fixed; a new one is added in `compiler.dtype`",
-        "target.datatype",
-    ),
+    ("graphs run in `relax.VirtualMachine`, see docs/relax.md", "runtime.profiler_vm runtime.vm"),
+    ("what `tvm.compile` gives is a module, which runs, or a `relax.VMExecutable`", "runtime.Executable"),
+    ("a profiler takes devices themselves", "runtime.profiling.DeviceWrapper"),
+    ("an internal of TVM's containers", "runtime.container.getitem_helper"),
+    ("dtypes are fixed; a new one is added in `compiler.dtype`", "target.datatype"),
     (
         "`Target.from_device` asks the backend of a device; one of your own is a `Backend`, see docs/extending.md",
         "target.detect_target.register_device_target_detector",
     ),
-    (
-        "where a graph's arrays lie is said by `ir.VDevice`",
-        "target.make_compilation_config",
-    ),
-    (
-        "there is no backend for this hardware",
-        "target.target.adreno target.vta",
-    ),
+    ("where a graph's arrays lie is said by `ir.VDevice`", "target.make_compilation_config"),
+    ("there is no backend for this hardware", "target.target.adreno target.vta"),
     (
         ("an internal of TVM's rules; `dlight.ApplyDefaultSchedule` takes the rules that are here, and your own"),
         "dlight",
@@ -95,20 +65,14 @@ TUNING: list[tuple[str, str]] = [
         "layouts of a graph are chosen by `relax.transform.ConvertLayout`, see docs/passes.md",
         "autotvm.apply_graph_best autotvm.graph_tuner",
     ),
-    (
-        "nothing is downloaded; logs of TVM are imported with `tunefarm import`, see docs/records.md",
-        "autotvm.tophub",
-    ),
+    ("nothing is downloaded; logs of TVM are imported with `tunefarm import`, see docs/records.md", "autotvm.tophub"),
     (
         "an internal of TVM's log files; trials are records of a store, see docs/records.md",
         """
         autotvm.database.RedisDatabase autotvm.task.attach_code_hash autotvm.task.attach_code_hash_to_arg
         """,
     ),
-    (
-        "an internal of TVM's task extraction",
-        "autotvm.env.reset_global_scope",
-    ),
+    ("an internal of TVM's task extraction", "autotvm.env.reset_global_scope"),
     (
         "an internal of TVM's cost model; the model here learns from the records, see docs/models.md",
         """
@@ -145,10 +109,7 @@ TUNING: list[tuple[str, str]] = [
         autotvm.task.TaskExtractEnv autotvm.task.extract_from_multiple_program autotvm.task.extract_from_program
         """,
     ),
-    (
-        "a log is thinned with `tunefarm export`, see docs/records.md",
-        "auto_scheduler.measure_record.main",
-    ),
+    ("a log is thinned with `tunefarm export`, see docs/records.md", "auto_scheduler.measure_record.main"),
     (
         "weights are packed by the rules of the search, see docs/spaces.md",
         """
@@ -167,10 +128,7 @@ TUNING: list[tuple[str, str]] = [
         runtime.script_printer
         """,
     ),
-    (
-        "paths into IR are made by `ir.structural` and printed in its errors",
-        "runtime.object_path",
-    ),
+    ("paths into IR are made by `ir.structural` and printed in its errors", "runtime.object_path"),
     (
         "sessions of other machines are `disco.RemoteSession`, see docs/disco.md",
         "runtime.disco.SocketSession runtime.disco.process_pool",
@@ -196,10 +154,7 @@ TUNING: list[tuple[str, str]] = [
         auto_scheduler.task_scheduler meta_schedule.logging
         """,
     ),
-    (
-        "spell it `auto_scheduler.SearchTask`",
-        "auto_scheduler.auto_schedule auto_scheduler.create_task",
-    ),
+    ("spell it `auto_scheduler.SearchTask`", "auto_scheduler.auto_schedule auto_scheduler.create_task"),
     (
         "schedules of a graph's kernels come from the store, see docs/relax.md",
         """
@@ -222,17 +177,11 @@ TUNING: list[tuple[str, str]] = [
         meta_schedule.schedule_rule.MultiLevelTilingWithIntrin meta_schedule.trace_apply
         """,
     ),
-    (
-        "searches of your own are strategies, see docs/extending.md",
-        "meta_schedule.search_strategy.PySearchStrategy",
-    ),
+    ("searches of your own are strategies, see docs/extending.md", "meta_schedule.search_strategy.PySearchStrategy"),
     (
         "what is known of a task during a run goes to the callbacks, see docs/meta_schedule.md",
         "meta_schedule.task_scheduler.task_scheduler.TaskRecord",
     ),
-    (
-        "a text is plain; `show()` prints it",
-        "runtime.script_printer",
-    ),
+    ("a text is plain; `show()` prints it", "runtime.script_printer"),
 ]
 """A reason, and the names or modules that it is for."""

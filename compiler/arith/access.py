@@ -99,8 +99,7 @@ class _Accesses:
     def _closed(self, found: Found) -> Regions:
         return tuple(
             n.BufferRegion(
-                buffer,
-                tuple(self._hull([dims[i] for dims in places], size) for i, size in enumerate(buffer.shape)),
+                buffer, tuple(self._hull([dims[i] for dims in places], size) for i, size in enumerate(buffer.shape))
             )
             for buffer, places in found.items()
         )

@@ -114,11 +114,7 @@ def unscheduled(mod: IRModule | Function, target: Target, params: Mapping[str, A
 
 
 def compile_module(
-    mod: Any,
-    target: Any = None,
-    *,
-    relax_pipeline: Any = "default",
-    tir_pipeline: Any = "default",
+    mod: Any, target: Any = None, *, relax_pipeline: Any = "default", tir_pipeline: Any = "default"
 ) -> VMExecutable | Module:
     """Compile a module: graphs for a `VirtualMachine`, kernels alone to a module that runs.
 

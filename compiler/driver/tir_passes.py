@@ -18,15 +18,7 @@ from compiler.tir.transform import Apply, BindTarget, Filter, PrimFuncPass, prim
 
 _constructors = _transform.pass_constructors()
 
-__all__ = [
-    "Apply",
-    "BindTarget",
-    "Filter",
-    "PrimFuncPass",
-    "module_pass",
-    "prim_func_pass",
-    *_constructors,
-]
+__all__ = ["Apply", "BindTarget", "Filter", "PrimFuncPass", "module_pass", "prim_func_pass", *_constructors]
 
 
 def __getattr__(name: str) -> Callable[..., Pass]:

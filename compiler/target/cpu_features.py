@@ -70,15 +70,7 @@ _V3 = (*_V2, "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _CANNONLAKE = (*_V4, "avx512ifma", "avx512vbmi")
 _ICELAKE = (*_CANNONLAKE, "avx512bitalg", "avx512vbmi2", "avx512vnni", "avx512vpopcntdq", "gfni")
-_SAPPHIRERAPIDS = (
-    *_ICELAKE,
-    "amx-tile",
-    "amx-bf16",
-    "amx-int8",
-    "avx512bf16",
-    "avx512fp16",
-    "avxvnni",
-)
+_SAPPHIRERAPIDS = (*_ICELAKE, "amx-tile", "amx-bf16", "amx-int8", "avx512bf16", "avx512fp16", "avxvnni")
 _ALDERLAKE = (*_V3, "avxvnni", "gfni")
 _SIERRAFOREST = (*_ALDERLAKE, "avxifma", "avxneconvert", "avxvnniint8")
 _ARROWLAKE_S = (*_SIERRAFOREST, "avxvnniint16")

@@ -241,10 +241,7 @@ def read_mapping(data: Mapping[str, Any]) -> Parsed:
         if name in ("kind", "host") or value is None or (name == "tag" and value == ""):
             continue
         if name not in known:
-            raise TargetError(
-                f"target kind {kind!r} has no option {name!r}",
-                hint=closest(name, [*known, "host"]),
-            )
+            raise TargetError(f"target kind {kind!r} has no option {name!r}", hint=closest(name, [*known, "host"]))
         options[name] = _option_value(kind, name, value, known[name])
     if options.get("model") == "unknown":
         del options["model"]

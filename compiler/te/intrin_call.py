@@ -115,11 +115,7 @@ def _region(tensor: Tensor, indices: Sequence[Any], where: str, span: Span | Non
 
 
 def _block(
-    parts: _Parts,
-    body: Stmt | None,
-    reads: Sequence[n.BufferRegion],
-    writes: Sequence[n.BufferRegion],
-    name: str,
+    parts: _Parts, body: Stmt | None, reads: Sequence[n.BufferRegion], writes: Sequence[n.BufferRegion], name: str
 ) -> Stmt:
     """A block in which the intrinsic's buffers are the regions.
     Without `reads`, one that sets the outputs."""

@@ -115,11 +115,7 @@ def _as_body(value: Any) -> PrimExpr:
 
 
 def _axis_names(
-    fcompute: Callable[..., Any],
-    rank: int,
-    varargs_names: Sequence[str] | None,
-    name: str,
-    span: Span | None,
+    fcompute: Callable[..., Any], rank: int, varargs_names: Sequence[str] | None, name: str, span: Span | None
 ) -> list[str]:
     kinds = inspect.Parameter
     parameters = list(inspect.signature(fcompute).parameters.values())

@@ -271,11 +271,7 @@ def _block_var(axis: n.IterVar) -> n.IterVar:
 
 
 def _block(
-    op: ComputeOp,
-    name: str,
-    iter_vars: Mapping[n.IterVar, n.IterVar],
-    buffers: _Buffers,
-    result: int | None = None,
+    op: ComputeOp, name: str, iter_vars: Mapping[n.IterVar, n.IterVar], buffers: _Buffers, result: int | None = None
 ) -> n.Block:
     """The block of `op`, or of one `result` of an operation that does not reduce."""
     values: dict[n.Var, PrimExpr] = {}

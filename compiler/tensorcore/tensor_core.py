@@ -136,10 +136,7 @@ class _Kernel:
 
     def _begin(self, stage: PrimExpr, step: PrimExpr) -> list[Stmt]:
         """Begin to fetch step `step` of both operands for a stage."""
-        return [
-            *self.x.begin(stage, self.by * self.tile.m, step),
-            *self.w.begin(stage, self.bx * self.tile.n, step),
-        ]
+        return [*self.x.begin(stage, self.by * self.tile.m, step), *self.w.begin(stage, self.bx * self.tile.n, step)]
 
     def _finish(self, stage: PrimExpr) -> list[Stmt]:
         return [*self.x.finish(stage), *self.w.finish(stage)]

@@ -263,10 +263,7 @@ class _Kernel:
         row, column = self._corner(turn)
         stage, parity = self._round(turn, step)
         at = step * tile.k
-        copies = [
-            *self._copy(0, stage, tile.m, row, at),
-            *self._copy(1, stage, tile.n, column, at),
-        ]
+        copies = [*self._copy(0, stage, tile.m, row, at), *self._copy(1, stage, tile.n, column, at)]
         bytes_ = 2 * (tile.m + tile.n) * tile.k
         body = seq(
             run(ptx.ptx_mbarrier_wait_parity(self.empty.data, stage, 1 - parity)),

@@ -121,10 +121,7 @@ def div(a: Any, b: Any) -> PrimExpr:
     """True division. Integers have several divisions, so the choice must be spelled out."""
     x, y = match_types(a, b)
     if not parse_dtype(x.dtype).is_float:
-        raise IRError(
-            "'/' on integers is ambiguous",
-            hint="use // (floordiv), tir.truncdiv, or cast to float first",
-        )
+        raise IRError("'/' on integers is ambiguous", hint="use // (floordiv), tir.truncdiv, or cast to float first")
     if is_const(y, 0):
         raise IRError(f"Div of {x!r} by zero")
     folded = _fold_unit(n.Div, x, y)

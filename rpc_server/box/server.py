@@ -68,11 +68,7 @@ def serve(options: ServerOptions) -> None:
     leases = LeaseTable() if options.tracker else None
     with (
         service_socket(
-            options,
-            "run code on this machine",
-            logger,
-            _prepare,
-            lambda ring, public: _admit(ring, public, leases),
+            options, "run code on this machine", logger, _prepare, lambda ring, public: _admit(ring, public, leases)
         ) as service,
         contextlib.closing(watch_connections(service.socket)) as guard,
     ):

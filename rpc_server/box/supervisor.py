@@ -18,36 +18,9 @@ import msgspec
 import zmq
 
 from compiler.errors import TunefarmError
+from rpc_server.box import supervisor_events as events
 from rpc_server.box.executor_links import ExecutorLinks
 from rpc_server.box.executor_pool import ExecutorState
-from rpc_server.box.supervisor_events import (
-    AnswerRequest,
-    BeginSession,
-    CallAsked,
-    CancelAsked,
-    CloseAsked,
-    Command,
-    ConnectionLost,
-    Event,
-    ExecutorDisk,
-    ExecutorExited,
-    ExecutorMemory,
-    Fail,
-    ForgetSession,
-    KeyTakenBack,
-    Kill,
-    LaneLostAsked,
-    LeaseFinished,
-    Log,
-    OpenAsked,
-    SendNote,
-    ShutdownAsked,
-    Spawn,
-    SupervisorReport,
-    TimePassed,
-    ToClient,
-    ToExecutor,
-)
 from rpc_server.box.supervisor_records import SupervisorConfig
 from rpc_server.box.supervisor_state import SupervisorState
 from rpc_server.errors import NotPermitted, ProtocolError, RemoteError
@@ -57,29 +30,12 @@ from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.machine.user_name import user_name
+from rpc_server.wire import messages
 from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, MessageKind, check_frames, encode_error, total_size
 from rpc_server.wire.guard.budget import Budget
 from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import Principal
-from rpc_server.wire.messages import (
-    AnyMessage,
-    BlobsMissing,
-    BlobStored,
-    BoxInfo,
-    BoxStatus,
-    CancelCalls,
-    CloseSession,
-    Done,
-    HasBlobs,
-    LaneLost,
-    OpenSession,
-    Ping,
-    PutBlob,
-    describe,
-    public_codec,
-    trial_allowance,
-)
 from rpc_server.wire.polling import PollTable, poll_ms
 from rpc_server.wire.sockets import came_before, has_message, receive_frames, send_frames
 from rpc_server.wire.waker import Waker
@@ -121,7 +77,7 @@ class Supervisor:
         config: SupervisorConfig,
         executor: ExecutorSettings,
         leases: LeaseTable | None = None,
-        info: BoxStatus | None = None,
+        info: messages.BoxStatus | None = None,
         blob_capacity: int = 1 << 30,
         who: Callable[[zmq.Frame], Principal | None] | None = None,
         keys: KeyWatch | None = None,
@@ -133,9 +89,9 @@ class Supervisor:
         self._keys = keys
         self._config = config
         self._leases = leases
-        self._info = info or BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
+        self._info = info or messages.BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
         self._state = SupervisorState(
-            config, lambda frames: describe(frames[1]), lambda frames: trial_allowance(frames[1])
+            config, lambda frames: messages.describe(frames[1]), lambda frames: messages.trial_allowance(frames[1])
         )
         self._blobs = BlobStore(folder / "blobs", blob_capacity)
         self._poll = PollTable()
@@ -174,13 +130,13 @@ class Supervisor:
         self._poll.watch(self._waker.fd, lambda _: self._on_wake())
         stopping = False
         try:
-            self._handle(TimePassed())
+            self._handle(events.TimePassed())
             while not (stopping and self._executors.all_gone):
                 try:
                     self._turn()
                     if self._stop_reason and not stopping:
                         stopping = True
-                        self._handle(ShutdownAsked(self._stop_reason))
+                        self._handle(events.ShutdownAsked(self._stop_reason))
                 except zmq.ZMQError:
                     raise
                 except Exception:  # a defect of ours must not end the sessions
@@ -215,12 +171,12 @@ class Supervisor:
     def _on_time(self) -> None:
         now = time.monotonic()
         if self._due is not None and now >= self._due:  # what came meanwhile is looked at in the next turn
-            self._handle(TimePassed())
+            self._handle(events.TimePassed())
         if self._leases is not None and (expiry := self._leases.next_expiry()) is not None and now >= expiry:
             self._end_leases()
         if self._keys is not None and (due := self._keys.due()) is not None and now >= due:
             for conn, reason in self._keys.revoked(now):
-                self._handle(KeyTakenBack(conn, reason))
+                self._handle(events.KeyTakenBack(conn, reason))
         if (due := self._guard.due()) is not None and now >= due:
             self._guard.look(now)
         self._sample(now)
@@ -237,11 +193,11 @@ class Supervisor:
             self._next_sample = now + MEMORY_SAMPLE_S
             for number in self._state.running():
                 if (resident := self._executors.resident_memory(number)) is not None:
-                    self._handle(ExecutorMemory(number, resident))
+                    self._handle(events.ExecutorMemory(number, resident))
         if self._config.disk_limit is not None and now >= self._next_disk_sample:
             self._next_disk_sample = now + DISK_SAMPLE_S
             for number in self._state.running():
-                self._handle(ExecutorDisk(number, self._executors.disk_used(number)))
+                self._handle(events.ExecutorDisk(number, self._executors.disk_used(number)))
 
     def _on_wake(self) -> None:
         self._waker.clear()
@@ -251,7 +207,7 @@ class Supervisor:
     def _end_leases(self) -> None:
         assert self._leases is not None
         for ended in self._leases.take_ended():
-            self._handle(LeaseFinished(ended.lease_id, ended.reason))
+            self._handle(events.LeaseFinished(ended.lease_id, ended.reason))
 
     # --- clients ------------------------------------------------------------------------------------------
 
@@ -288,29 +244,29 @@ class Supervisor:
         if header.address is not Address.PEER:
             timeout = header.timeout_ms / 1000 if header.timeout_ms else None
             trial = header.address is Address.TRIAL
-            self._handle(CallAsked(conn, header.request_id, frames, total_size(frames), timeout, trial))
+            self._handle(events.CallAsked(conn, header.request_id, frames, total_size(frames), timeout, trial))
             return
-        body = public_codec.decode_body(frames[1])
-        if self._who is not None and not isinstance(body, BoxInfo | Ping | LaneLost):
+        body = messages.public_codec.decode_body(frames[1])
+        if self._who is not None and not isinstance(body, messages.BoxInfo | messages.Ping | messages.LaneLost):
             self._permit(first)
         match body:
-            case PutBlob():
+            case messages.PutBlob():
                 self._put_blob(conn, header.request_id, body, frames[2:])
-            case HasBlobs():
+            case messages.HasBlobs():
                 missing = self._blobs.missing(self._view_of(conn), body.digests)
-                self._answer(conn, header.request_id, BlobsMissing(missing))
-            case OpenSession():
+                self._answer(conn, header.request_id, messages.BlobsMissing(missing))
+            case messages.OpenSession():
                 self._open(conn, header.request_id, body, first)
-            case CancelCalls():
-                self._handle(CancelAsked(conn, header.request_id, body.session, body.secret))
-            case CloseSession():
-                self._handle(CloseAsked(conn, header.request_id))
-            case BoxInfo():
+            case messages.CancelCalls():
+                self._handle(events.CancelAsked(conn, header.request_id, body.session, body.secret))
+            case messages.CloseSession():
+                self._handle(events.CloseAsked(conn, header.request_id))
+            case messages.BoxInfo():
                 self._answer(conn, header.request_id, self._status())
-            case LaneLost():
-                self._handle(LaneLostAsked(conn, header.request_id, body.executor_pid, frames))
-            case Ping():
-                self._answer(conn, header.request_id, Done())
+            case messages.LaneLost():
+                self._handle(events.LaneLostAsked(conn, header.request_id, body.executor_pid, frames))
+            case messages.Ping():
+                self._answer(conn, header.request_id, messages.Done())
             case _:
                 raise ProtocolError(f"{type(body).__name__} is no request to a box")
 
@@ -323,7 +279,7 @@ class Supervisor:
             raise NotPermitted(f"{principal.name} has the role {principal.role}, which may not open sessions")
         return principal
 
-    def _open(self, conn: bytes, request_id: int, body: OpenSession, first: zmq.Frame) -> None:
+    def _open(self, conn: bytes, request_id: int, body: messages.OpenSession, first: zmq.Frame) -> None:
         # A request may be read after its sender has gone, even after another took over its descriptor.
         self._guard.drain()
         fd = first.get(zmq.SRCFD)
@@ -343,15 +299,15 @@ class Supervisor:
         if public:
             self._views[conn] = b"key " + public.encode()
         lease = self._leases.check(body.token, public) if self._leases is not None and body.token else None
-        self._handle(OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
+        self._handle(events.OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
 
-    def _put_blob(self, conn: bytes, request_id: int, body: PutBlob, buffers: list[memoryview]) -> None:
+    def _put_blob(self, conn: bytes, request_id: int, body: messages.PutBlob, buffers: list[memoryview]) -> None:
         if not self._state.has_session(conn):
             raise self._state.why_over(conn)
         if len(buffers) != 1:
             raise ProtocolError("a chunk of a blob comes in exactly one buffer")
         complete = self._blobs.put(conn, self._view_of(conn), body.digest, body.size, body.offset, buffers[0])
-        self._answer(conn, request_id, BlobStored(body.digest, complete))
+        self._answer(conn, request_id, messages.BlobStored(body.digest, complete))
 
     def _on_connection(self, event: int, fd: int) -> None:
         if event == zmq.EVENT_ACCEPTED:
@@ -377,9 +333,9 @@ class Supervisor:
         self._views.pop(conn, None)
         if self._keys is not None:
             self._keys.remove(conn)
-        self._handle(ConnectionLost(conn))
+        self._handle(events.ConnectionLost(conn))
 
-    def _status(self) -> BoxStatus:
+    def _status(self) -> messages.BoxStatus:
         disk = os.statvfs(self._folder)
         return msgspec.structs.replace(
             self._info,
@@ -403,8 +359,8 @@ class Supervisor:
             logger.warning("refused a message from a client: %s", error.message)
         self._send(conn, encode_error(error, request_id))
 
-    def _answer(self, conn: bytes, request_id: int, body: AnyMessage) -> None:
-        self._send(conn, public_codec.encode(body, MessageKind.REPLY, request_id=request_id))
+    def _answer(self, conn: bytes, request_id: int, body: messages.AnyMessage) -> None:
+        self._send(conn, messages.public_codec.encode(body, MessageKind.REPLY, request_id=request_id))
 
     def _send(self, conn: bytes, frames: Sequence[Buffer]) -> None:
         # EHOSTUNREACH: the client is gone; the monitor tells, and ends its session.
@@ -414,37 +370,37 @@ class Supervisor:
 
     # --- commands -----------------------------------------------------------------------------------------
 
-    def _handle(self, event: Event) -> None:
-        if isinstance(event, ExecutorExited):
+    def _handle(self, event: events.Event) -> None:
+        if isinstance(event, events.ExecutorExited):
             self.on_executor_end(event.report)
         for command in self._state.handle(event, time.monotonic()):
             self._obey(command)
 
-    def _obey(self, command: Command) -> None:
+    def _obey(self, command: events.Command) -> None:
         match command:
-            case ToExecutor():
+            case events.ToExecutor():
                 self._executors.send(command.executor, command.frames)
-            case ToClient():
+            case events.ToClient():
                 self._send(command.conn, command.frames)
-            case AnswerRequest():
+            case events.AnswerRequest():
                 self._answer(command.conn, command.request_id, command.reply)
-            case Fail():
+            case events.Fail():
                 self._send(command.conn, encode_error(command.error, command.request_id))
-            case SendNote():
-                self._send(command.conn, public_codec.encode(command.note, MessageKind.NOTE))
-            case Spawn():
+            case events.SendNote():
+                self._send(command.conn, messages.public_codec.encode(command.note, MessageKind.NOTE))
+            case events.Spawn():
                 self._executors.spawn(command.executor)
-            case Kill():
+            case events.Kill():
                 self._executors.kill(command.executor)
-            case BeginSession():
+            case events.BeginSession():
                 self._executors.begin(command.executor, command.session)
                 self._sample_later()
-            case ForgetSession():
+            case events.ForgetSession():
                 self._executors.forget(command.session)
-            case SupervisorReport():
+            case events.SupervisorReport():
                 if self._leases is not None:
                     self._leases.report(command.report)
-            case Log():
+            case events.Log():
                 logger.log(command.level, "%s", command.text)
             case _:
                 assert_never(command)

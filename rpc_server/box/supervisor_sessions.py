@@ -9,17 +9,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from rpc_server.box import supervisor_events as events
 from rpc_server.box.executor_pool import ExecutorPool, ExecutorState, PooledExecutor, WantedExecutor
-from rpc_server.box.supervisor_events import (
-    BeginSession,
-    Command,
-    Fail,
-    ForgetSession,
-    Frames,
-    Log,
-    SendNote,
-    SupervisorReport,
-)
 from rpc_server.box.supervisor_records import BoxSession, EndedSession, SessionRequest, SupervisorConfig, WaitingClient
 from rpc_server.errors import ExecutorCrashed, RPCError, SessionClosed
 from rpc_server.farm_link.leases import LeaseReport
@@ -35,8 +26,8 @@ class Sessions:
     def __init__(
         self,
         config: SupervisorConfig,
-        name_call: Callable[[Frames], str],
-        allowed: Callable[[Frames], float] = lambda _frames: 0.0,
+        name_call: Callable[[events.Frames], str],
+        allowed: Callable[[events.Frames], float] = lambda _frames: 0.0,
     ) -> None:
         self.config = config
         self.pool = ExecutorPool(config.pool)
@@ -50,7 +41,7 @@ class Sessions:
         self._waiting: deque[WaitingClient] = deque()
         self._next_session = 1
         self._stopping = ""
-        self._out: list[Command] = []
+        self._out: list[events.Command] = []
 
     def has_session(self, conn: bytes) -> bool:
         return conn in self._by_conn
@@ -86,7 +77,7 @@ class Sessions:
 
     def _attach(self, session: BoxSession, executor: PooledExecutor) -> None:
         session.executor = executor.number
-        self._emit(BeginSession(executor.number, session.number))
+        self._emit(events.BeginSession(executor.number, session.number))
 
     def _start_head(self, session: BoxSession, now: float) -> None:
         session.head_started = session.head_since = now
@@ -114,7 +105,7 @@ class Sessions:
                 kept.append(request)
             else:
                 session.queued_bytes -= request.nbytes
-                self._emit(Fail(session.conn, request.request_id, arrays_lost()))
+                self._emit(events.Fail(session.conn, request.request_id, arrays_lost()))
         session.queue = kept
         self._start_head(session, now)
 
@@ -134,7 +125,7 @@ class Sessions:
     ) -> None:
         """End a session: fail pending requests, free its executor, and remember the reason for late requests."""
         for request in session.queue:
-            self._emit(Fail(session.conn, request.request_id, why))
+            self._emit(events.Fail(session.conn, request.request_id, why))
         del self._sessions[session.number]
         del self._by_conn[session.conn]
         note = SessionEnded(kind=type(why).kind, reason=why.message)
@@ -142,7 +133,7 @@ class Sessions:
         if len(self._over) > _REMEMBERED_ENDS:
             self._over.pop(next(iter(self._over)))
         if tell:
-            self._emit(SendNote(session.conn, note))
+            self._emit(events.SendNote(session.conn, note))
         self._log(logging.INFO, f"session {session.number} of {session.request.client} ended: {why.message}")
         self._leaving[session.number] = (
             None if session.lease is None else LeaseReport(session.lease, "closed", why.message)
@@ -154,15 +145,15 @@ class Sessions:
     def _left(self, number: int) -> None:
         """Nothing of an ended session runs any more, so the device is free for the next."""
         report = self._leaving.pop(number, None)
-        self._emit(ForgetSession(number))
+        self._emit(events.ForgetSession(number))
         if report is not None:
-            self._emit(SupervisorReport(report))
+            self._emit(events.SupervisorReport(report))
 
-    def _emit(self, *commands: Command) -> None:
+    def _emit(self, *commands: events.Command) -> None:
         self._out.extend(commands)
 
     def _log(self, level: int, text: str) -> None:
-        self._emit(Log(level, text))
+        self._emit(events.Log(level, text))
 
 
 def arrays_lost() -> RPCError:

@@ -15,33 +15,7 @@ from collections import deque
 from typing import assert_never
 
 from compiler.errors import TunefarmError
-from rpc_server.box.supervisor_events import (
-    AnswerRequest,
-    CallAsked,
-    CancelAsked,
-    CloseAsked,
-    Command,
-    ConnectionLost,
-    Event,
-    ExecutorBrokeProtocol,
-    ExecutorDisk,
-    ExecutorExited,
-    ExecutorMemory,
-    ExecutorOnLane,
-    ExecutorPhase,
-    ExecutorReady,
-    ExecutorReplied,
-    Fail,
-    KeyTakenBack,
-    LaneLostAsked,
-    LeaseFinished,
-    OpenAsked,
-    ShutdownAsked,
-    SupervisorReport,
-    TimePassed,
-    ToClient,
-    ToExecutor,
-)
+from rpc_server.box import supervisor_events as events
 from rpc_server.box.supervisor_records import BoxSession, SessionRequest, WaitingClient
 from rpc_server.box.supervisor_sessions import Sessions, arrays_lost
 from rpc_server.errors import (
@@ -67,52 +41,52 @@ class SupervisorState(Sessions):
 
     # --- what the loop asks -------------------------------------------------------------------------------
 
-    def handle(self, event: Event, now: float) -> list[Command]:
+    def handle(self, event: events.Event, now: float) -> list[events.Command]:
         """Take one event and return what to do, in order."""
         match event:
-            case CallAsked():
+            case events.CallAsked():
                 self._call_asked(event, now)
-            case ExecutorReplied():
+            case events.ExecutorReplied():
                 self._executor_replied(event, now)
-            case OpenAsked():
+            case events.OpenAsked():
                 self._open_asked(event, now)
-            case CloseAsked():
+            case events.CloseAsked():
                 self._close_asked(event, now)
-            case CancelAsked():
+            case events.CancelAsked():
                 self._cancel_asked(event, now)
-            case ConnectionLost():
+            case events.ConnectionLost():
                 self._connection_lost(event, now)
-            case ExecutorReady():
+            case events.ExecutorReady():
                 self.pool.ready(event.executor, event.pid, event.lane, event.lane_token)
-            case ExecutorOnLane():
+            case events.ExecutorOnLane():
                 if (session := self._session_of(event.executor)) is not None:
                     session.on_lane = True
-            case LaneLostAsked():
+            case events.LaneLostAsked():
                 self._lane_lost(event, now)
-            case ExecutorPhase():
+            case events.ExecutorPhase():
                 self._executor_phase(event, now)
-            case ExecutorMemory():
+            case events.ExecutorMemory():
                 if self.config.memory_limit is not None and event.resident > self.config.memory_limit:
                     self._emit(*self.pool.kill(event.executor, CrashVerdict.MEMORY, now))
-            case ExecutorDisk():
+            case events.ExecutorDisk():
                 if self.config.disk_limit is not None and event.used > self.config.disk_limit:
                     self._emit(*self.pool.kill(event.executor, CrashVerdict.DISK, now))
-            case ExecutorBrokeProtocol():
+            case events.ExecutorBrokeProtocol():
                 self._log(logging.ERROR, f"executor {event.executor}: {event.reason}")
                 self._emit(*self.pool.kill(event.executor, CrashVerdict.PROTOCOL, now))
-            case ExecutorExited():
+            case events.ExecutorExited():
                 self._executor_exited(event, now)
-            case LeaseFinished():
+            case events.LeaseFinished():
                 self._lease_over(event, now)
-            case KeyTakenBack():
+            case events.KeyTakenBack():
                 self._key_revoked(event, now)
-            case ShutdownAsked():
+            case events.ShutdownAsked():
                 self._shutdown(event, now)
-            case TimePassed():
+            case events.TimePassed():
                 pass
             case _:
                 assert_never(event)
-        if not isinstance(event, CallAsked | ExecutorReplied):
+        if not isinstance(event, events.CallAsked | events.ExecutorReplied):
             self._expire(now)
             self._assign(now)
             self._emit(*self.pool.refill(self._wanted(), now))
@@ -129,10 +103,10 @@ class SupervisorState(Sessions):
 
     # --- sessions -----------------------------------------------------------------------------------------
 
-    def _open_asked(self, event: OpenAsked, now: float) -> None:
+    def _open_asked(self, event: events.OpenAsked, now: float) -> None:
         error = self._refusal(event)
         if error is not None:
-            self._emit(Fail(event.conn, event.request_id, error))
+            self._emit(events.Fail(event.conn, event.request_id, error))
             return
         if event.lease is not None:
             self._end_all(
@@ -144,7 +118,7 @@ class SupervisorState(Sessions):
         self._over.pop(event.conn, None)
         self._waiting.append(WaitingClient(event.conn, event.request_id, event.request, event.lease, now + wait))
 
-    def _refusal(self, event: OpenAsked) -> TunefarmError | None:
+    def _refusal(self, event: events.OpenAsked) -> TunefarmError | None:
         config = self.config
         if self._stopping:
             return SessionRefused(f"{config.box} is shutting down: {self._stopping}")
@@ -161,13 +135,13 @@ class SupervisorState(Sessions):
             return SessionRefused(f"too many clients wait for {config.box}")
         return None
 
-    def _close_asked(self, event: CloseAsked, now: float) -> None:
+    def _close_asked(self, event: events.CloseAsked, now: float) -> None:
         session = self._by_conn.get(event.conn)
         if session is not None:
             self._end(session, SessionClosed("closed by the client"), now, tell=False)
-        self._emit(AnswerRequest(event.conn, event.request_id, Done()))
+        self._emit(events.AnswerRequest(event.conn, event.request_id, Done()))
 
-    def _connection_lost(self, event: ConnectionLost, now: float) -> None:
+    def _connection_lost(self, event: events.ConnectionLost, now: float) -> None:
         self._waiting = deque(entry for entry in self._waiting if entry.conn != event.conn)
         session = self._by_conn.get(event.conn)
         if session is not None:
@@ -175,34 +149,34 @@ class SupervisorState(Sessions):
             self._end(session, SessionClosed(event.reason), now, tell=False)
         self._over.pop(event.conn, None)
 
-    def _lease_over(self, event: LeaseFinished, now: float) -> None:
+    def _lease_over(self, event: events.LeaseFinished, now: float) -> None:
         why = SessionClosed(f"the lease ended: {event.reason}")
         self._end_all((s for s in self._sessions.values() if s.lease == event.lease), why, now)
         for entry in [entry for entry in self._waiting if entry.lease == event.lease]:
             self._waiting.remove(entry)
-            self._emit(Fail(entry.conn, entry.request_id, LeaseRefused(why.message)))
+            self._emit(events.Fail(entry.conn, entry.request_id, LeaseRefused(why.message)))
 
-    def _key_revoked(self, event: KeyTakenBack, now: float) -> None:
+    def _key_revoked(self, event: events.KeyTakenBack, now: float) -> None:
         if (session := self._by_conn.get(event.conn)) is not None:
             self._end(session, SessionClosed(event.reason), now)
         for entry in [entry for entry in self._waiting if entry.conn == event.conn]:
             self._waiting.remove(entry)
-            self._emit(Fail(entry.conn, entry.request_id, NotPermitted(event.reason)))
+            self._emit(events.Fail(entry.conn, entry.request_id, NotPermitted(event.reason)))
 
-    def _shutdown(self, event: ShutdownAsked, now: float) -> None:
+    def _shutdown(self, event: events.ShutdownAsked, now: float) -> None:
         self._stopping = event.reason
         for entry in self._waiting:
-            self._emit(Fail(entry.conn, entry.request_id, SessionRefused(event.reason)))
+            self._emit(events.Fail(entry.conn, entry.request_id, SessionRefused(event.reason)))
         self._waiting.clear()
         self._end_all(self._sessions.values(), SessionClosed(event.reason), now)
         self._emit(*self.pool.stop(now))
 
     # --- calls --------------------------------------------------------------------------------------------
 
-    def _call_asked(self, event: CallAsked, now: float) -> None:
+    def _call_asked(self, event: events.CallAsked, now: float) -> None:
         session = self._by_conn.get(event.conn)
         if session is None:
-            self._emit(Fail(event.conn, event.request_id, self.why_over(event.conn)))
+            self._emit(events.Fail(event.conn, event.request_id, self.why_over(event.conn)))
             return
         config = self.config
         too_many = len(session.queue) >= config.max_pending
@@ -211,7 +185,7 @@ class SupervisorState(Sessions):
                 "the client sent more than it may have unanswered "
                 f"({config.max_pending} requests, {config.max_pending_bytes} bytes)"
             )
-            self._emit(Fail(event.conn, event.request_id, error))
+            self._emit(events.Fail(event.conn, event.request_id, error))
             self._end(session, error, now)
             return
         # Of a message on its way only the header and body are kept, to name it; a trial has no more.
@@ -221,13 +195,13 @@ class SupervisorState(Sessions):
         if len(session.queue) == 1:
             self._start_head(session, now)
         if session.executor is not None:
-            self._emit(ToExecutor(session.executor, event.frames))
+            self._emit(events.ToExecutor(session.executor, event.frames))
 
-    def _cancel_asked(self, event: CancelAsked, now: float) -> None:
+    def _cancel_asked(self, event: events.CancelAsked, now: float) -> None:
         """Fail everything that waits. The session's fate is decided when its executor is gone."""
         session = self._sessions.get(event.session)
         if session is None or not session.secret or not hmac.compare_digest(session.secret, event.secret):
-            self._emit(Fail(event.conn, event.request_id, SessionClosed("the session to cancel is over")))
+            self._emit(events.Fail(event.conn, event.request_id, SessionClosed("the session to cancel is over")))
             return
         if session.queue:
             session.measuring = session.queue[0].trial
@@ -235,19 +209,19 @@ class SupervisorState(Sessions):
         for number, request in enumerate(session.queue):
             what = "cancelled while it ran" if number == 0 else "cancelled before it started"
             error = Cancelled(f"{self._name_call(request.frames)} was {what}")
-            self._emit(Fail(session.conn, request.request_id, error))
+            self._emit(events.Fail(session.conn, request.request_id, error))
         session.queue.clear()
         session.queued_bytes = 0
         self._emit(*self.pool.kill(session.executor, CrashVerdict.CANCELLED, now))
-        self._emit(AnswerRequest(event.conn, event.request_id, Done()))
+        self._emit(events.AnswerRequest(event.conn, event.request_id, Done()))
 
-    def _lane_lost(self, event: LaneLostAsked, now: float) -> None:
+    def _lane_lost(self, event: events.LaneLostAsked, now: float) -> None:
         """Answer a call that is under way: now, or when the executor's end is known."""
         session = self._by_conn.get(event.conn)
         if session is not None:
             executor = self.pool.get(session.executor)
             if executor is None or executor.pid != event.pid:
-                self._emit(Fail(event.conn, event.request_id, arrays_lost()))
+                self._emit(events.Fail(event.conn, event.request_id, arrays_lost()))
                 return
             session.queue.append(SessionRequest(event.request_id, event.frames, 0, _LANE_END_S, trial=False))
             if len(session.queue) == 1:
@@ -258,9 +232,9 @@ class SupervisorState(Sessions):
         if ended is not None and ended.report is not None:
             call = CallUnderWay(self._name_call(event.frames), "", 0.0, None)
             error = explain(ended.report, ended.verdict, call, self.config.memory_limit)
-        self._emit(Fail(event.conn, event.request_id, error))
+        self._emit(events.Fail(event.conn, event.request_id, error))
 
-    def _executor_replied(self, event: ExecutorReplied, now: float) -> None:
+    def _executor_replied(self, event: events.ExecutorReplied, now: float) -> None:
         session = self._session_of(event.executor)
         if session is None:
             return  # on its way out: whoever waited was or will be told
@@ -271,9 +245,9 @@ class SupervisorState(Sessions):
         session.queued_bytes -= done.nbytes
         session.measuring = done.trial
         self._start_head(session, now)
-        self._emit(ToClient(session.conn, event.frames))
+        self._emit(events.ToClient(session.conn, event.frames))
 
-    def _executor_phase(self, event: ExecutorPhase, now: float) -> None:
+    def _executor_phase(self, event: events.ExecutorPhase, now: float) -> None:
         session = self._session_of(event.executor)
         if session is not None:
             session.phase = event.name[:64]
@@ -284,7 +258,7 @@ class SupervisorState(Sessions):
 
     # --- executors that end -------------------------------------------------------------------------------
 
-    def _executor_exited(self, event: ExecutorExited, now: float) -> None:
+    def _executor_exited(self, event: events.ExecutorExited, now: float) -> None:
         executor, commands = self.pool.exited(event.executor, event.report, now)
         self._emit(*commands)
         if commands and self.pool.start_failures >= 3:
@@ -304,7 +278,7 @@ class SupervisorState(Sessions):
             detail={"stderr": report.stderr},
         )
         for entry in self._waiting:
-            self._emit(Fail(entry.conn, entry.request_id, error))
+            self._emit(events.Fail(entry.conn, entry.request_id, error))
         self._waiting.clear()
 
     def _lost_under(self, session: BoxSession, report: ExitReport, verdict: CrashVerdict, now: float) -> None:
@@ -325,9 +299,9 @@ class SupervisorState(Sessions):
         if head is not None and head.trial:
             blame = "the reference, not the candidate: " if session.phase == REFERENCE_PHASE else ""
             result = failed_trial(error, elapsed, blame)
-            self._emit(AnswerRequest(session.conn, head.request_id, Measured(result)))
+            self._emit(events.AnswerRequest(session.conn, head.request_id, Measured(result)))
         elif head is not None:
-            self._emit(Fail(session.conn, head.request_id, error))
+            self._emit(events.Fail(session.conn, head.request_id, error))
         # Between trials nothing is lost with an executor; arrays and modules are.
         measuring = session.measuring and not session.on_lane if head is None else head.trial
         session.on_lane = False
@@ -351,7 +325,7 @@ class SupervisorState(Sessions):
                 self._lost_under(session, ExitReport(), CrashVerdict.STUCK, now)
         for entry in [entry for entry in self._waiting if now >= entry.until]:
             self._waiting.remove(entry)
-            self._emit(Fail(entry.conn, entry.request_id, self._busy()))
+            self._emit(events.Fail(entry.conn, entry.request_id, self._busy()))
         self._emit(*self.pool.expire(now))
 
     def _busy(self) -> RPCError:
@@ -370,7 +344,7 @@ class SupervisorState(Sessions):
             if executor is not None:
                 self._attach(session, executor)
                 self._start_head(session, now)
-                self._emit(*(ToExecutor(executor.number, request.frames) for request in session.queue))
+                self._emit(*(events.ToExecutor(executor.number, request.frames) for request in session.queue))
         while self._waiting and len(self._sessions) + len(self._leaving) < self.config.max_sessions:
             executor = self.pool.take_warm(self._next_session, now)
             if executor is None:
@@ -386,7 +360,7 @@ class SupervisorState(Sessions):
             lane = executor.lane if self.config.call_timeout_s is None else ""
             token = executor.lane_token if lane else b""
             opened = SessionOpened(session.number, self.config.box, executor.pid, lane, token, session.secret)
-            self._emit(AnswerRequest(entry.conn, entry.request_id, opened))
+            self._emit(events.AnswerRequest(entry.conn, entry.request_id, opened))
             if session.lease is not None:
-                self._emit(SupervisorReport(LeaseReport(session.lease, "opened")))
+                self._emit(events.SupervisorReport(LeaseReport(session.lease, "opened")))
             self._log(logging.INFO, f"session {session.number} opened for {session.request.client}")

@@ -125,11 +125,7 @@ def _opened(connection: Connection, request: OpenSession, *, said_ahead: bool) -
 
 
 def box_status(
-    host: str,
-    port: int,
-    connect_timeout: float = CONNECT_TIMEOUT_S,
-    keys: KeyRing | None = None,
-    server_key: str = "",
+    host: str, port: int, connect_timeout: float = CONNECT_TIMEOUT_S, keys: KeyRing | None = None, server_key: str = ""
 ) -> BoxStatus:
     """Ask a box what it is and who uses it; needs no session."""
     connection = Connection(host, port, connect_timeout, keys=keys_for(keys, shown_address(host, port), server_key))

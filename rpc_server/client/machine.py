@@ -25,6 +25,7 @@ from compiler.runtime.vm.machine import VirtualMachine
 from compiler.runtime.vm.signature import Interface, SignatureParameter
 from rpc_server.client.remote import RPCDevice, RPCModule, lent_array
 from rpc_server.errors import ProtocolError
+from rpc_server.wire import messages
 from rpc_server.wire.codec import expect, only_buffer
 from rpc_server.wire.machine_messages import (
     MOST_NESTED,
@@ -36,15 +37,6 @@ from rpc_server.wire.machine_messages import (
     ModelTiming,
     ShapeOf,
     TupleOf,
-)
-from rpc_server.wire.messages import (
-    FreeHandles,
-    MachineOpened,
-    MachineReturned,
-    OpenMachine,
-    TimeMachine,
-    Timings,
-    UseMachine,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +80,9 @@ class RemoteMachine(VirtualMachine):
                 raise ArgumentError("a remote machine uses one memory allocator on all devices", hint='pass "naive"')
             memory = next(iter(memory.values()), "")
         places = tuple((place.device_type, place.device_id) for place in devices)
-        opened = expect(MachineOpened, self._session.request(OpenMachine(rt_mod.handle, places, memory)).body)
+        opened = expect(
+            messages.MachineOpened, self._session.request(messages.OpenMachine(rt_mod.handle, places, memory)).body
+        )
         self._remote = rt_mod
         self._place = devices[0]
         self._handle = opened.handle
@@ -99,7 +93,7 @@ class RemoteMachine(VirtualMachine):
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
-            self._session.free_later(FreeHandles(machines=(self._handle,)))
+            self._session.free_later(messages.FreeHandles(machines=(self._handle,)))
 
     def __getitem__(self, key: str) -> PackedFunc:
         """A function of the model, or one that `save_function` made. Raises MissingFunctionError."""
@@ -165,8 +159,10 @@ class RemoteMachine(VirtualMachine):
 
         def evaluate(*args: Any, **kwargs: Any) -> BenchmarkResult:
             given = self._arguments_of(func_name, args, kwargs) if func_name in self._params else args
-            request = TimeMachine(self._handle, func_name, self._items(given), dev.device_type, dev.device_id, timing)
-            reply = expect(Timings, self._session.request(request).body)
+            request = messages.TimeMachine(
+                self._handle, func_name, self._items(given), dev.device_type, dev.device_id, timing
+            )
+            reply = expect(messages.Timings, self._session.request(request).body)
             return BenchmarkResult(reply.seconds, reply.warnings)
 
         return evaluate
@@ -175,7 +171,7 @@ class RemoteMachine(VirtualMachine):
         """Profile as `VirtualMachine.profile` does, on the box; `peaks=True` measures what the box can do."""
         given = self._arguments_of(func_name, args, {})
         rates = (peaks.flops, peaks.bytes) if isinstance(peaks, Peaks) else None
-        request = UseMachine(
+        request = messages.UseMachine(
             self._handle, Action.PROFILE, func_name, self._items(given), measure_peaks=peaks is True, peaks=rates
         )
         reply = self._session.request(request)
@@ -188,9 +184,9 @@ class RemoteMachine(VirtualMachine):
 
     def _request(
         self, action: Action, name: str, items: Items = (), saved: str = "", include_return: bool = True
-    ) -> MachineReturned:
-        request = UseMachine(self._handle, action, name, items, saved, include_return)
-        return expect(MachineReturned, self._session.request(request).body)
+    ) -> messages.MachineReturned:
+        request = messages.UseMachine(self._handle, action, name, items, saved, include_return)
+        return expect(messages.MachineReturned, self._session.request(request).body)
 
     def _arguments_of(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments of a call by position, arrays on the box."""
@@ -222,7 +218,7 @@ class RemoteMachine(VirtualMachine):
     def _items(self, values: Sequence[Any]) -> Items:
         return tuple(item for value in values for item in _flat(value))
 
-    def _result(self, reply: MachineReturned) -> Any:
+    def _result(self, reply: messages.MachineReturned) -> Any:
         rest = iter(reply.value)
         try:
             return self._value(next(rest), rest, 0)

@@ -16,25 +16,9 @@ from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 from rpc_server.errors import ProtocolError
+from rpc_server.wire import messages
 from rpc_server.wire.codec import expect
 from rpc_server.wire.machine_messages import MemoryRef
-from rpc_server.wire.messages import (
-    RETURNED_FUNCTION,
-    Allocate,
-    AnyMessage,
-    ArrayRef,
-    Call,
-    CopyMemory,
-    FreeHandles,
-    MachineReturned,
-    ModuleLoaded,
-    Raw,
-    Returned,
-    SyncDevice,
-    TimeFunction,
-    Timings,
-    Value,
-)
 
 if TYPE_CHECKING:
     from rpc_server.client.session import RPCSession
@@ -82,11 +66,11 @@ class RemoteAPI:
         with self._lock:
             handle = self._next_handle
             self._next_handle += 1
-        _session_of(device).request(Allocate(handle, nbytes, device.device_type, device.device_id))
+        _session_of(device).request(messages.Allocate(handle, nbytes, device.device_type, device.device_id))
         return handle
 
     def free(self, device: Device, handle: int) -> None:
-        _session_of(device).free_later(FreeHandles(memories=(handle,)))
+        _session_of(device).free_later(messages.FreeHandles(memories=(handle,)))
 
     def copy_from_host(self, device: Device, handle: int, data: memoryview) -> None:
         _session_of(device).write_memory(handle, data)
@@ -95,10 +79,10 @@ class RemoteAPI:
         _session_of(device).read_memory(handle, out)
 
     def copy_within(self, device: Device, source: int, target: int, nbytes: int) -> None:
-        _session_of(device).request(CopyMemory(source, target, nbytes))
+        _session_of(device).request(messages.CopyMemory(source, target, nbytes))
 
     def sync(self, device: Device, stream: Any = None) -> None:
-        _session_of(device).request(SyncDevice(device.device_type, device.device_id))
+        _session_of(device).request(messages.SyncDevice(device.device_type, device.device_id))
 
     def attribute(self, device: Device, name: str) -> Any:
         return None
@@ -139,9 +123,9 @@ class RemoteFunction(PackedFunc):
         """
         return RemoteCall(self._session, self._session.submit(self._request(args)), args)
 
-    def _request(self, args: tuple[Any, ...]) -> Call:
+    def _request(self, args: tuple[Any, ...]) -> messages.Call:
         handle = None if self._module is None else self._module.handle
-        return Call(handle, self.name, encode_arguments(self._session, self.name, args))
+        return messages.Call(handle, self.name, encode_arguments(self._session, self.name, args))
 
 
 class RemoteCall:
@@ -168,18 +152,18 @@ class RemoteCall:
         return self._value
 
 
-def _returned(session: RPCSession, reply: AnyMessage) -> Any:
+def _returned(session: RPCSession, reply: messages.AnyMessage) -> Any:
     """The result of a call. An array, function or module is on the box until nobody here holds it."""
-    if isinstance(reply, ModuleLoaded):
+    if isinstance(reply, messages.ModuleLoaded):
         module = session.module_of(reply)
-        return module.get_function(RETURNED_FUNCTION) if module.holds_returned_function else module
-    if isinstance(reply, MachineReturned):
+        return module.get_function(messages.RETURNED_FUNCTION) if module.holds_returned_function else module
+    if isinstance(reply, messages.MachineReturned):
         match reply.value:
             case [MemoryRef() as lent]:
                 return lent_array(session, lent)
         raise ProtocolError("the box's answer is no array")
-    value = expect(Returned, reply).value
-    return value.data if isinstance(value, Raw) else value
+    value = expect(messages.Returned, reply).value
+    return value.data if isinstance(value, messages.Raw) else value
 
 
 def lent_array(session: RPCSession, lent: MemoryRef) -> NDArray:
@@ -192,7 +176,7 @@ class RPCModule(Module):
 
     type_key = "rpc"
 
-    def __init__(self, session: RPCSession, loaded: ModuleLoaded, machine_type: type[Any]) -> None:
+    def __init__(self, session: RPCSession, loaded: messages.ModuleLoaded, machine_type: type[Any]) -> None:
         """`machine_type` runs it if it is a model."""
         super().__init__()
         self.session = session
@@ -204,11 +188,11 @@ class RPCModule(Module):
     @property
     def holds_returned_function(self) -> bool:
         """Whether it stands for a function that a call returned."""
-        return self.get_function_list() == [RETURNED_FUNCTION]
+        return self.get_function_list() == [messages.RETURNED_FUNCTION]
 
     def __del__(self) -> None:
         if getattr(self, "handle", None) is not None:
-            self.session.free_later(FreeHandles(modules=(self.handle,)))
+            self.session.free_later(messages.FreeHandles(modules=(self.handle,)))
 
     def __repr__(self) -> str:
         return f"<RPCModule {', '.join(self.get_function_list())} at {self.session.address}>"
@@ -230,7 +214,7 @@ class RPCModule(Module):
         function = self.get_function(func_name)
 
         def evaluate(*args: Any) -> BenchmarkResult:
-            request = TimeFunction(
+            request = messages.TimeFunction(
                 module=self.handle,
                 function=function.name,
                 args=encode_arguments(self.session, function.name, args),
@@ -238,7 +222,7 @@ class RPCModule(Module):
                 device_id=dev.device_id,
                 **asdict(options),
             )
-            reply = expect(Timings, self.session.request(request).body)
+            reply = expect(messages.Timings, self.session.request(request).body)
             return BenchmarkResult(reply.seconds, reply.warnings)
 
         return evaluate
@@ -250,16 +234,16 @@ class RPCModule(Module):
         raise ArtifactError("a remote module cannot be saved", hint="`remote.download(name)` gets its file")
 
 
-def encode_arguments(session: RPCSession, name: str, args: tuple[Any, ...]) -> tuple[Value, ...]:
+def encode_arguments(session: RPCSession, name: str, args: tuple[Any, ...]) -> tuple[messages.Value, ...]:
     """Arguments as they travel. Raises ArgumentError for one that is not on the session's box."""
     return tuple(_encode(session, name, index, arg) for index, arg in enumerate(args))
 
 
-def _encode(session: RPCSession, name: str, index: int, arg: Any) -> Value:
+def _encode(session: RPCSession, name: str, index: int, arg: Any) -> messages.Value:
     match arg:
         case NDArray():
             if isinstance(arg.device, RPCDevice) and arg.device.session is session:
-                return ArrayRef(arg.handle, arg.dtype, arg.shape)
+                return messages.ArrayRef(arg.handle, arg.dtype, arg.shape)
             raise ArgumentError(
                 f"{name}: argument {index} is on {arg.device}, not on {session.address}",
                 hint="`nd.array(x, remote.cpu())` puts a copy there",
@@ -267,7 +251,7 @@ def _encode(session: RPCSession, name: str, index: int, arg: Any) -> Value:
         case None | bool() | int() | float() | str():
             return arg
         case bytes() | bytearray():
-            return Raw(bytes(arg))
+            return messages.Raw(bytes(arg))
         case np.bool_() | np.integer() | np.floating():
             return arg.item()
         case _:

@@ -25,32 +25,8 @@ from rpc_server.executor.session_files import check_name
 from rpc_server.machine.blobs import BlobError, blob_digest
 from rpc_server.machine.fingerprint import Fingerprint
 from rpc_server.machine.memory import expect_big_buffers
+from rpc_server.wire import messages
 from rpc_server.wire.codec import Address, Buffer, Message, expect, only_buffer
-from rpc_server.wire.messages import (
-    CHUNK,
-    AnyExecutorRequest,
-    AnyMessage,
-    BoxInfo,
-    BoxStatus,
-    CancelCalls,
-    CloseSession,
-    Data,
-    FindFunction,
-    FreeHandles,
-    LinkModule,
-    LoadModule,
-    Measure,
-    Measured,
-    ModuleLoaded,
-    Need,
-    OpenSystemLibrary,
-    PutFile,
-    ReadFile,
-    ReadMemory,
-    RemoveFile,
-    SessionOpened,
-    WriteMemory,
-)
 from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureResult
 
 _CLOSE_TIMEOUT_S = 2.0
@@ -72,7 +48,7 @@ class RPCSession:
     def __init__(
         self,
         connection: Connection,
-        opened: SessionOpened,
+        opened: messages.SessionOpened,
         call_timeout: float | None = None,
         enable_logging: bool = False,
         dial: Callable[[], Connection] | None = None,
@@ -152,36 +128,38 @@ class RPCSession:
                 raise RemoteFileError(f"cannot read {os.fspath(data)!r}: {error.strerror}") from None
             target = target or Path(data).name
         digest = blob_digest(content)
-        put = PutFile(check_name(target), digest, len(content))
-        if isinstance(self.request(put).body, Need):
+        put = messages.PutFile(check_name(target), digest, len(content))
+        if isinstance(self.request(put).body, messages.Need):
             self._channel.put_blob(digest, content)
-            if isinstance(self.request(put).body, Need):
+            if isinstance(self.request(put).body, messages.Need):
                 raise RemoteFileError(f"{self.box} did not keep {target!r}", hint="its blob store may be too small")
 
     def download(self, path: str) -> bytearray:
         """A file of the session's folder. Raises RemoteFileError when there is none."""
         name = check_name(path)
-        first = self.request(ReadFile(name, 0, CHUNK))
-        size = expect(Data, first.body).size
-        content = bytearray(only_buffer(first, min(size, CHUNK)))
-        starts = range(CHUNK, size, CHUNK)
-        for at, answer in zip(starts, self._channel.stream((ReadFile(name, at, CHUNK), ()) for at in starts)):
-            content += only_buffer(answer, min(size - at, CHUNK))
+        first = self.request(messages.ReadFile(name, 0, messages.CHUNK))
+        size = expect(messages.Data, first.body).size
+        content = bytearray(only_buffer(first, min(size, messages.CHUNK)))
+        starts = range(messages.CHUNK, size, messages.CHUNK)
+        for at, answer in zip(
+            starts, self._channel.stream((messages.ReadFile(name, at, messages.CHUNK), ()) for at in starts)
+        ):
+            content += only_buffer(answer, min(size - at, messages.CHUNK))
         return content
 
     def remove(self, path: str) -> None:
         """Delete a file of the session's folder. Raises RemoteFileError when there is none."""
-        self.request(RemoveFile(check_name(path)))
+        self.request(messages.RemoveFile(check_name(path)))
 
     def load_module(self, path: str) -> RPCModule:
         """Load an uploaded module: what `save` or `export_library` wrote, of any kind.
         Functions of modules that it imports are among its own. Raises ArtifactError when the box cannot run it,
         RemoteFileError when there is none."""
-        return self._loaded(LoadModule(check_name(path)))
+        return self._loaded(messages.LoadModule(check_name(path)))
 
     def system_lib(self) -> RPCModule:
         """The functions of every module for a `-system-lib` target that the session has loaded."""
-        return self._loaded(OpenSystemLibrary())
+        return self._loaded(messages.OpenSystemLibrary())
 
     def download_linked_module(self, path: str) -> bytearray:
         """An uploaded module as a shared library, linked on the box with the box's linker.
@@ -190,23 +168,23 @@ class RPCSession:
         """
         name = check_name(path)
         output = name.rsplit(".", 1)[0] + ".linked.so"
-        self.request(LinkModule(name, output))
+        self.request(messages.LinkModule(name, output))
         try:
             return self.download(output)
         finally:
             self.remove(output)
 
-    def _loaded(self, request: LoadModule | OpenSystemLibrary) -> RPCModule:
-        return self.module_of(expect(ModuleLoaded, self.request(request).body))
+    def _loaded(self, request: messages.LoadModule | messages.OpenSystemLibrary) -> RPCModule:
+        return self.module_of(expect(messages.ModuleLoaded, self.request(request).body))
 
-    def module_of(self, loaded: ModuleLoaded) -> RPCModule:
+    def module_of(self, loaded: messages.ModuleLoaded) -> RPCModule:
         """Return the module of the box that an answer names."""
         return RPCModule(self, loaded, RemoteMachine)
 
     def get_function(self, name: str) -> PackedFunc:
         """A function registered on the box by `register_func`. Raises NoSuchFunctionError when there is none."""
         try:
-            self.request(FindFunction(name))
+            self.request(messages.FindFunction(name))
             return RemoteFunction(self, name)
         except RegistryError as error:
             missing = NoSuchFunctionError(error.message, hint=error.hint)
@@ -237,10 +215,10 @@ class RPCSession:
         for _ in range(2):
             contents = {blob: _runtime_bytes(data[blob], passed) for blob in unsent}
             reply, problem = self._try_measure(sent, contents)
-            if isinstance(reply, Measured):
+            if isinstance(reply, messages.Measured):
                 self._sent.update(data)
                 return reply.result
-            needed = expect(Need, reply).digests
+            needed = expect(messages.Need, reply).digests
             if problem is not None:
                 return MeasureResult(failure=FailureKind.UPLOAD, text=str(problem))
             if not set(needed) <= set(data):
@@ -248,13 +226,15 @@ class RPCSession:
             unsent = list(needed)
         return MeasureResult(failure=FailureKind.UPLOAD, text=f"{self.box} did not keep the artifact")
 
-    def _try_measure(self, request: MeasureRequest, contents: dict[str, bytes]) -> tuple[AnyMessage, RPCError | None]:
+    def _try_measure(
+        self, request: MeasureRequest, contents: dict[str, bytes]
+    ) -> tuple[messages.AnyMessage, RPCError | None]:
         """Send blobs and the trial without waiting in between; the trial's answer, and the blobs' fault."""
         problem: RPCError | None = None
         limit = request.timeout_s + (request.reference_timeout_s if request.reference else 0.0)
         with self._channel.lock:
             offered = [n for blob, content in contents.items() for n in self._channel.offer_blob(blob, content)]
-            number = self._channel.relay(Measure(request), (), Address.TRIAL, request.timeout_s)
+            number = self._channel.relay(messages.Measure(request), (), Address.TRIAL, request.timeout_s)
             for chunk in offered:
                 try:
                     self._connection.wait(chunk)
@@ -275,9 +255,11 @@ class RPCSession:
         """Return what the box is."""
         return Fingerprint.from_builtins(self.status().fingerprint)
 
-    def status(self) -> BoxStatus:
+    def status(self) -> messages.BoxStatus:
         """The box's own account: sessions, warm executors, crashes."""
-        return expect(BoxStatus, self._connection.request(BoxInfo(), timeout_s=CONNECT_TIMEOUT_S).body)
+        return expect(
+            messages.BoxStatus, self._connection.request(messages.BoxInfo(), timeout_s=CONNECT_TIMEOUT_S).body
+        )
 
     @property
     def is_open(self) -> bool:
@@ -294,7 +276,7 @@ class RPCSession:
             raise SessionClosed(f"the session with {self.address} is over")
         line = self._dial()  # the session's own may be waited on by another thread
         try:
-            line.request(CancelCalls(self._opened.session, self._opened.secret), timeout_s=CONNECT_TIMEOUT_S)
+            line.request(messages.CancelCalls(self._opened.session, self._opened.secret), timeout_s=CONNECT_TIMEOUT_S)
         finally:
             line.close()
 
@@ -310,7 +292,7 @@ class RPCSession:
             callbacks, self._on_close = self._on_close, []
             if self._connection.over is None:
                 with contextlib.suppress(RPCError):
-                    number = self._connection.send(CloseSession())
+                    number = self._connection.send(messages.CloseSession())
                     self._connection.wait(number, _CLOSE_TIMEOUT_S, grace_s=0.0)
             self._channel.leave_lane()
             self._connection.close()
@@ -344,16 +326,16 @@ class RPCSession:
         self._channel.call_timeout = seconds
 
     def request(
-        self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = (), timeout_s: float | None = None
-    ) -> Message[AnyMessage]:
+        self, body: messages.AnyExecutorRequest, buffers: Sequence[Buffer] = (), timeout_s: float | None = None
+    ) -> Message[messages.AnyMessage]:
         """Ask the executor and wait for its answer; raises the error it answers with."""
         return self._channel.request(body, buffers, timeout_s)
 
-    def submit(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> PendingCall:
+    def submit(self, body: messages.AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> PendingCall:
         """Ask the executor and go on: `wait` of the result collects the answer."""
         return self._channel.submit(body, buffers)
 
-    def free_later(self, handles: FreeHandles) -> None:
+    def free_later(self, handles: messages.FreeHandles) -> None:
         """Have handles freed with the next request. Called by the garbage collector: it must not block."""
         self._channel.free_later(handles)
 
@@ -361,20 +343,21 @@ class RPCSession:
         """Fill remote memory from its start, in chunks."""
         view = data.cast("B")
         self._channel.pipeline(
-            (WriteMemory(handle, at), (view[at : at + CHUNK],)) for at in range(0, max(len(view), 1), CHUNK)
+            (messages.WriteMemory(handle, at), (view[at : at + messages.CHUNK],))
+            for at in range(0, max(len(view), 1), messages.CHUNK)
         )
 
     def read_memory(self, handle: int, out: memoryview) -> None:
         """Fill `out` from the start of remote memory, in chunks."""
         view = out.cast("B")
-        if len(view) <= CHUNK:
-            view[:] = only_buffer(self.request(ReadMemory(handle, 0, len(view))), len(view))
+        if len(view) <= messages.CHUNK:
+            view[:] = only_buffer(self.request(messages.ReadMemory(handle, 0, len(view))), len(view))
             return
         expect_big_buffers()
-        starts = range(0, len(view), CHUNK)
-        requests = ((ReadMemory(handle, at, min(CHUNK, len(view) - at)), ()) for at in starts)
+        starts = range(0, len(view), messages.CHUNK)
+        requests = ((messages.ReadMemory(handle, at, min(messages.CHUNK, len(view) - at)), ()) for at in starts)
         for at, answer in zip(starts, self._channel.stream(requests)):
-            end = min(at + CHUNK, len(view))
+            end = min(at + messages.CHUNK, len(view))
             view[at:end] = only_buffer(answer, end - at)
 
 

@@ -13,18 +13,9 @@ from typing import NoReturn, Protocol
 
 from rpc_server.client.connection import CONNECT_TIMEOUT_S, SPIN_S, Connection
 from rpc_server.errors import SessionClosed
+from rpc_server.wire import messages
 from rpc_server.wire.codec import Address, Buffer, Message
 from rpc_server.wire.lane import Lane
-from rpc_server.wire.messages import (
-    CHUNK,
-    WINDOW,
-    AnyExecutorRequest,
-    AnyMessage,
-    FreeHandles,
-    LaneLost,
-    PutBlob,
-    SessionOpened,
-)
 from rpc_server.wire.stream import StreamClosed
 
 logger = logging.getLogger("rpc_server.client")
@@ -37,18 +28,20 @@ class SessionChannel:
     request.
     """
 
-    def __init__(self, connection: Connection, opened: SessionOpened, call_timeout: float | None, log: bool) -> None:
+    def __init__(
+        self, connection: Connection, opened: messages.SessionOpened, call_timeout: float | None, log: bool
+    ) -> None:
         self.connection = connection
         self.lane = None if connection.relayed else _enter_lane(opened)
         self.lock = threading.RLock()
         self.call_timeout = call_timeout
         self._opened = opened
         self._logging = log
-        self._freed: deque[FreeHandles] = deque()
+        self._freed: deque[messages.FreeHandles] = deque()
 
     def request(
-        self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = (), timeout_s: float | None = None
-    ) -> Message[AnyMessage]:
+        self, body: messages.AnyExecutorRequest, buffers: Sequence[Buffer] = (), timeout_s: float | None = None
+    ) -> Message[messages.AnyMessage]:
         """Ask the executor and wait for its answer; raises the error it answers with."""
         timeout = self.call_timeout if timeout_s is None else timeout_s
         with self.lock:
@@ -59,16 +52,18 @@ class SessionChannel:
             except StreamClosed:
                 self._lane_lost(lane)
 
-    def submit(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> PendingCall:
+    def submit(self, body: messages.AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> PendingCall:
         """Ask the executor and go on: `wait` of the result collects the answer."""
         with self.lock:
             return self._ask(body, buffers, self.call_timeout)
 
-    def free_later(self, handles: FreeHandles) -> None:
+    def free_later(self, handles: messages.FreeHandles) -> None:
         """Have handles freed with the next request. Called by the garbage collector: it must not block."""
         self._freed.append(handles)
 
-    def _ask(self, body: AnyExecutorRequest, buffers: Sequence[Buffer], timeout_s: float | None) -> PendingCall:
+    def _ask(
+        self, body: messages.AnyExecutorRequest, buffers: Sequence[Buffer], timeout_s: float | None
+    ) -> PendingCall:
         """Send a request on the lane when there is one; a deadline is the supervisor's to enforce."""
         if self.lane is None or timeout_s is not None:
             return _Relayed(self, self.relay(body, buffers, Address.EXECUTOR, timeout_s), timeout_s)
@@ -78,7 +73,7 @@ class SessionChannel:
         except StreamClosed:
             self._lane_lost(lane)
 
-    def _send_on(self, lane: Lane, body: AnyExecutorRequest, buffers: Sequence[Buffer]) -> int:
+    def _send_on(self, lane: Lane, body: messages.AnyExecutorRequest, buffers: Sequence[Buffer]) -> int:
         self.connection.check()
         if self._logging:
             logger.info("%s: %s", self.connection.address, body)
@@ -87,7 +82,7 @@ class SessionChannel:
         return lane.send(body, buffers)
 
     def relay(
-        self, body: AnyExecutorRequest, buffers: Sequence[Buffer], address: Address, timeout_s: float | None
+        self, body: messages.AnyExecutorRequest, buffers: Sequence[Buffer], address: Address, timeout_s: float | None
     ) -> int:
         """Send a request through the supervisor, after everything asked on the lane."""
         with self.lock:
@@ -105,7 +100,7 @@ class SessionChannel:
     def _lane_lost(self, lane: Lane) -> NoReturn:
         """Ask the supervisor how the executor ended that left the lane, and raise that error."""
         self.leave_lane()
-        question = LaneLost(self._opened.executor_pid, lane.lost)
+        question = messages.LaneLost(self._opened.executor_pid, lane.lost)
         self.connection.request(question, timeout_s=CONNECT_TIMEOUT_S, post_mortem=True)
         raise SessionClosed(f"the session with {self.connection.address} lost its executor")
 
@@ -123,23 +118,25 @@ class SessionChannel:
         """Send a blob, waiting only to keep to the window. Returns the requests still unanswered."""
         view, size = memoryview(content), len(content)
         window: deque[int] = deque()
-        for at in range(0, max(size, 1), CHUNK):
-            if len(window) == WINDOW:
+        for at in range(0, max(size, 1), messages.CHUNK):
+            if len(window) == messages.WINDOW:
                 self.connection.wait(window.popleft())
-            window.append(self.connection.send(PutBlob(digest, size, at), (view[at : at + CHUNK],)))
+            window.append(self.connection.send(messages.PutBlob(digest, size, at), (view[at : at + messages.CHUNK],)))
         return window
 
-    def pipeline(self, requests: Iterable[tuple[AnyExecutorRequest, Sequence[Buffer]]]) -> None:
+    def pipeline(self, requests: Iterable[tuple[messages.AnyExecutorRequest, Sequence[Buffer]]]) -> None:
         for _ in self.stream(requests):
             pass
 
-    def stream(self, requests: Iterable[tuple[AnyExecutorRequest, Sequence[Buffer]]]) -> Iterator[Message[AnyMessage]]:
+    def stream(
+        self, requests: Iterable[tuple[messages.AnyExecutorRequest, Sequence[Buffer]]]
+    ) -> Iterator[Message[messages.AnyMessage]]:
         """Answers in order, with up to WINDOW requests under way."""
         with self.lock:
             window: deque[PendingCall] = deque()
             try:
                 for body, buffers in requests:
-                    if len(window) == WINDOW:
+                    if len(window) == messages.WINDOW:
                         yield window.popleft().wait()
                     window.append(self._ask(body, buffers, self.call_timeout))
                 while window:
@@ -152,7 +149,7 @@ class SessionChannel:
 class PendingCall(Protocol):
     """An answer to come."""
 
-    def wait(self) -> Message[AnyMessage]:
+    def wait(self) -> Message[messages.AnyMessage]:
         """The answer; raises the error it carries."""
 
     def forget(self) -> None:
@@ -165,7 +162,7 @@ class _Relayed:
         self._number = number
         self._timeout_s = timeout_s
 
-    def wait(self) -> Message[AnyMessage]:
+    def wait(self) -> Message[messages.AnyMessage]:
         return self._channel.connection.wait(self._number, self._timeout_s, spin_s=SPIN_S)
 
     def forget(self) -> None:
@@ -178,7 +175,7 @@ class _OnLane:
         self._lane = lane
         self._number = number
 
-    def wait(self) -> Message[AnyMessage]:
+    def wait(self) -> Message[messages.AnyMessage]:
         with self._channel.lock:
             try:
                 return self._lane.wait(self._number)
@@ -190,7 +187,7 @@ class _OnLane:
             self._lane.forget(self._number)
 
 
-def _enter_lane(opened: SessionOpened) -> Lane | None:
+def _enter_lane(opened: messages.SessionOpened) -> Lane | None:
     """The lane to an executor on this machine; None for an executor elsewhere."""
     if not opened.lane:
         return None

@@ -21,6 +21,7 @@ from compiler.runtime.vm.signature import Interface
 from compiler.runtime.vm.vm_executable import VMExecutable
 from rpc_server.errors import HandleError, ProtocolError, RemoteError
 from rpc_server.executor.memories import Memories
+from rpc_server.wire import messages
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.machine_messages import (
     MOST_NESTED,
@@ -32,18 +33,9 @@ from rpc_server.wire.machine_messages import (
     ShapeOf,
     TupleOf,
 )
-from rpc_server.wire.messages import (
-    AnyMessage,
-    MachineOpened,
-    MachineReturned,
-    OpenMachine,
-    TimeMachine,
-    Timings,
-    UseMachine,
-)
 
 MOST_LETTERS = 200  # of an extent
-Answer = tuple[AnyMessage, Sequence[Buffer]]
+Answer = tuple[messages.AnyMessage, Sequence[Buffer]]
 
 
 def _function_info(name: str, found: Interface) -> FunctionInfo:
@@ -66,7 +58,7 @@ class Machines:
         self._machines: dict[int, VirtualMachine] = {}
         self._next = 1
 
-    def open(self, request: OpenMachine) -> MachineOpened:
+    def open(self, request: messages.OpenMachine) -> messages.MachineOpened:
         """Make a machine of a model. Raises ArtifactError where it cannot run here, or the module is none."""
         executable = VMExecutable(self._module(request.module))
         places = [device(kind, number) for kind, number in request.devices]
@@ -74,13 +66,15 @@ class Machines:
         handle, self._next = self._next, self._next + 1
         self._machines[handle] = machine
         functions = [name for name in executable.program.names if executable.program.function(name) is not None]
-        return MachineOpened(handle, tuple(_function_info(name, machine.interface(name)) for name in functions))
+        return messages.MachineOpened(
+            handle, tuple(_function_info(name, machine.interface(name)) for name in functions)
+        )
 
     def free(self, handle: int) -> None:
         """Forget a machine; harmless for a handle that is none."""
         self._machines.pop(handle, None)
 
-    def use(self, request: UseMachine) -> Answer:
+    def use(self, request: messages.UseMachine) -> Answer:
         """Do what is asked of a function. Arrays that it gives are kept for the client."""
         machine, name = self._machine(request.machine), request.function
         args = self._values(request.args)
@@ -97,17 +91,17 @@ class Machines:
                 machine.save_function(name, request.saved, *args, include_return=request.include_return)
             case Action.PROFILE:
                 peaks = Peaks(*request.peaks) if request.peaks is not None else request.measure_peaks
-                return MachineReturned(), (machine.profile(name, *args, peaks=peaks).json().encode(),)
-        return MachineReturned(), ()
+                return messages.MachineReturned(), (machine.profile(name, *args, peaks=peaks).json().encode(),)
+        return messages.MachineReturned(), ()
 
-    def time(self, request: TimeMachine) -> Timings:
+    def time(self, request: messages.TimeMachine) -> messages.Timings:
         """Time a function as `VirtualMachine.time_evaluator` does."""
         where = device(request.device_type, request.device_id)
         evaluate = self._machine(request.machine).time_evaluator(
             request.function, where, **msgspec.structs.asdict(request.timing)
         )
         result = evaluate(*self._values(request.args))
-        return Timings(result.results, result.warnings)
+        return messages.Timings(result.results, result.warnings)
 
     def _machine(self, handle: int) -> VirtualMachine:
         try:
@@ -145,7 +139,7 @@ class Machines:
     def _returned(self, name: str, value: Any) -> Answer:
         items: list[Item] = []
         self._add(name, value, items)
-        return MachineReturned(tuple(items)), ()
+        return messages.MachineReturned(tuple(items)), ()
 
     def _add(self, name: str, value: Any, items: list[Item]) -> None:
         match value:

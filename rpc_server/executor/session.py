@@ -25,45 +25,12 @@ from rpc_server.executor.machines import Machines
 from rpc_server.executor.memories import Memories
 from rpc_server.executor.session_files import SessionFiles
 from rpc_server.executor.trial import Trials
+from rpc_server.wire import messages
 from rpc_server.wire.codec import Buffer
-from rpc_server.wire.messages import (
-    RETURNED_FUNCTION,
-    Allocate,
-    AnyMessage,
-    ArrayRef,
-    Call,
-    CopyMemory,
-    Data,
-    Done,
-    EntryInfo,
-    FindFunction,
-    FreeHandles,
-    LinkModule,
-    LoadModule,
-    MachineReturned,
-    Measure,
-    ModuleLoaded,
-    Need,
-    OpenMachine,
-    OpenSystemLibrary,
-    PutFile,
-    Raw,
-    ReadFile,
-    ReadMemory,
-    RemoveFile,
-    Returned,
-    SyncDevice,
-    TimeFunction,
-    TimeMachine,
-    Timings,
-    UseMachine,
-    Value,
-    WriteMemory,
-)
 
 Fetch = Callable[[str], memoryview | None]
 Phase = Callable[[str, float | None], None]
-Answer = tuple[AnyMessage, Sequence[Buffer]]
+Answer = tuple[messages.AnyMessage, Sequence[Buffer]]
 
 
 class ExecutorSession:
@@ -79,58 +46,58 @@ class ExecutorSession:
         self._functions: dict[int, PackedFunc] = {}  # that calls returned; their handles are like modules'
         self._next_module = 1
 
-    def handle(self, request: AnyMessage, buffers: list[memoryview]) -> Answer:
+    def handle(self, request: messages.AnyMessage, buffers: list[memoryview]) -> Answer:
         """Do what a request asks. Raises TunefarmError for what is the request's fault."""
         match request:
-            case Call():
+            case messages.Call():
                 return self._call(request), ()
-            case WriteMemory():
+            case messages.WriteMemory():
                 self._memories[request.handle].write(request.offset, _only(buffers))
-            case ReadMemory():
+            case messages.ReadMemory():
                 memory = self._memories[request.handle]
-                return Data(memory.nbytes), (memory.read(request.offset, request.nbytes),)
-            case Allocate():
+                return messages.Data(memory.nbytes), (memory.read(request.offset, request.nbytes),)
+            case messages.Allocate():
                 self._memories.allocate(request)
-            case FreeHandles():
+            case messages.FreeHandles():
                 self._free(request)
-            case CopyMemory():
+            case messages.CopyMemory():
                 self._memories.copy(request)
-            case SyncDevice():
+            case messages.SyncDevice():
                 place = device(request.device_type, request.device_id)
                 place.sync()
-            case TimeFunction():
+            case messages.TimeFunction():
                 return self._time(request), ()
-            case OpenMachine():
+            case messages.OpenMachine():
                 return self._machines.open(request), ()
-            case UseMachine():
+            case messages.UseMachine():
                 return self._machines.use(request)
-            case TimeMachine():
+            case messages.TimeMachine():
                 return self._machines.time(request), ()
-            case Measure():
+            case messages.Measure():
                 return self._trials.run(request.request), ()
-            case PutFile():
+            case messages.PutFile():
                 data = self._fetch(request.digest)
                 if data is None:
-                    return Need((request.digest,)), ()
+                    return messages.Need((request.digest,)), ()
                 self._files.write(request.name, data)
-            case ReadFile():
+            case messages.ReadFile():
                 size, part = self._files.read(request.name, request.offset, request.nbytes)
-                return Data(size), (part,)
-            case RemoveFile():
+                return messages.Data(size), (part,)
+            case messages.RemoveFile():
                 self._files.remove(request.name)
-            case LoadModule():
+            case messages.LoadModule():
                 return self._load(request), ()
-            case OpenSystemLibrary():
+            case messages.OpenSystemLibrary():
                 return self._keep(system_lib()), ()
-            case LinkModule():
+            case messages.LinkModule():
                 self._read_module(request.name).export_library(str(self._files.path(request.output)))
-            case FindFunction():
+            case messages.FindFunction():
                 _global_function(request.function)
             case _:
                 raise ProtocolError(f"{type(request).__name__} is no request to an executor")
-        return Done(), ()
+        return messages.Done(), ()
 
-    def _free(self, request: FreeHandles) -> None:
+    def _free(self, request: messages.FreeHandles) -> None:
         for handle in request.memories:
             self._memories.free(handle)
         for handle in request.modules:
@@ -141,14 +108,14 @@ class ExecutorSession:
 
     # --- functions ----------------------------------------------------------------------------------------
 
-    def _load(self, request: LoadModule) -> ModuleLoaded:
+    def _load(self, request: messages.LoadModule) -> messages.ModuleLoaded:
         return self._keep(self._read_module(request.name))
 
     def _read_module(self, name: str) -> Module:
         self._files.read(name, 0, 0)  # raises for one that is not there
         return load_module(str(self._files.path(name)))
 
-    def _keep(self, module: Module) -> ModuleLoaded:
+    def _keep(self, module: Module) -> messages.ModuleLoaded:
         """A handle for a module; those it imports lend it their functions."""
         handle = self._next_module
         self._next_module += 1
@@ -158,14 +125,14 @@ class ExecutorSession:
         is_model = isinstance(module, VMModule)  # whose functions a machine runs
         entries = () if is_model else tuple(_entry_info(f.get_function(name), name) for name, f in functions.items())
         target = module.artifact.target if isinstance(module, CPUModule) else ""
-        return ModuleLoaded(handle, target, entries)
+        return messages.ModuleLoaded(handle, target, entries)
 
-    def _keep_function(self, function: PackedFunc) -> ModuleLoaded:
+    def _keep_function(self, function: PackedFunc) -> messages.ModuleLoaded:
         """Give a function a handle, as the only one of a module: so a client calls and frees it."""
         handle = self._next_module
         self._next_module += 1
         self._functions[handle] = function
-        return ModuleLoaded(handle, "", (EntryInfo(RETURNED_FUNCTION, ()),))
+        return messages.ModuleLoaded(handle, "", (messages.EntryInfo(messages.RETURNED_FUNCTION, ()),))
 
     def _module(self, handle: int) -> Module:
         try:
@@ -175,7 +142,7 @@ class ExecutorSession:
                 f"the session has no module {handle}: it was freed, or lost when its executor crashed"
             ) from None
 
-    def _call(self, request: Call) -> Returned | ModuleLoaded | MachineReturned:
+    def _call(self, request: messages.Call) -> messages.Returned | messages.ModuleLoaded | messages.MachineReturned:
         """Call a function.
         What it returns travels, but arrays, functions and modules stay here, under a handle."""
         function: Callable[..., Any]
@@ -189,26 +156,26 @@ class ExecutorSession:
         if isinstance(value, Module):
             return self._keep(value)
         if isinstance(value, NDArray):
-            return MachineReturned((self._memories.lend(value),))
+            return messages.MachineReturned((self._memories.lend(value),))
         if callable(value) and not isinstance(value, type):
             return self._keep_function(packed(value))
-        return Returned(_result(request.function, value))
+        return messages.Returned(_result(request.function, value))
 
-    def _time(self, request: TimeFunction) -> Timings:
+    def _time(self, request: messages.TimeFunction) -> messages.Timings:
         options = {option.name: getattr(request, option.name) for option in fields(TimingOptions)}
         where = device(request.device_type, request.device_id)
         evaluator = self._module(request.module).time_evaluator(request.function, where, **options)
         result = evaluator(*self._arguments(request.args))
-        return Timings(result.results, result.warnings)
+        return messages.Timings(result.results, result.warnings)
 
-    def _arguments(self, values: tuple[Value, ...]) -> list[Any]:
+    def _arguments(self, values: tuple[messages.Value, ...]) -> list[Any]:
         return [self._argument(value) for value in values]
 
-    def _argument(self, value: Value) -> Any:
+    def _argument(self, value: messages.Value) -> Any:
         match value:
-            case ArrayRef():
+            case messages.ArrayRef():
                 return self._memories[value.handle].array(value.dtype, value.shape)
-            case Raw():
+            case messages.Raw():
                 return value.data
             case _:
                 return value
@@ -227,18 +194,18 @@ def _only(buffers: list[memoryview]) -> memoryview:
     return buffers[0]
 
 
-def _entry_info(function: PackedFunc, name: str) -> EntryInfo:
+def _entry_info(function: PackedFunc, name: str) -> messages.EntryInfo:
     arguments = function.entry.args if isinstance(function, CPUFunction) else ()
-    return EntryInfo(name, tuple((arg.name, arg.dtype, arg.shape) for arg in arguments))
+    return messages.EntryInfo(name, tuple((arg.name, arg.dtype, arg.shape) for arg in arguments))
 
 
-def _result(name: str, value: Any) -> Value:
+def _result(name: str, value: Any) -> messages.Value:
     """A function's result, if it is of a kind that travels."""
     match value:
         case None | bool() | int() | float() | str():
             return value
         case bytes() | bytearray():
-            return Raw(bytes(value))
+            return messages.Raw(bytes(value))
         case np.generic():
             plain = value.item()
             if isinstance(plain, bool | int | float | str):

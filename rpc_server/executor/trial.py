@@ -67,10 +67,7 @@ class Trials:
     read-only. A candidate that writes astray therefore dies instead of spoiling them for the next one."""
 
     def __init__(
-        self,
-        folder: str,
-        fetch: Callable[[str], memoryview | None],
-        phase: Callable[[str, float | None], None],
+        self, folder: str, fetch: Callable[[str], memoryview | None], phase: Callable[[str, float | None], None]
     ) -> None:
         self._folder = Path(folder)
         self._fetch = fetch

@@ -17,25 +17,7 @@ from typing import assert_never
 
 from rpc_server.farm_link.leases import LeaseReport
 from rpc_server.machine.health import Health
-from rpc_server.wire.tracker_messages import (
-    BoxBye,
-    BoxHeartbeat,
-    BoxHello,
-    BoxRefused,
-    BoxWelcome,
-    CheckDevice,
-    CheckResult,
-    FromBox,
-    GrantLease,
-    KeepStanding,
-    LeaseAccepted,
-    LeaseDeclined,
-    LeaseOver,
-    RegisterAgain,
-    RevokeLease,
-    SuspectDevice,
-    ToBox,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import DeviceSpec, HeldLease, Scores
 
 ALLOW_S = 10 * 86400.0
@@ -51,7 +33,7 @@ _SILENT_S = 5.0  # without an answer, after which the box's log says so
 class SendToTracker:
     """Send this to the tracker."""
 
-    message: FromBox
+    message: tm.FromBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +77,12 @@ Action = SendToTracker | Allow | Forbid | RunCheck | Note
 class _Held:
     """`ends`: the lease's time limit. `allowed`: until when the box lets the token in."""
 
-    grant: GrantLease
+    grant: tm.GrantLease
     ends: float
     allowed: float = 0.0
     sessions: int = 0
     ending: str = ""
-    next: GrantLease | None = None
+    next: tm.GrantLease | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -135,24 +117,24 @@ class RegistrarCore:
         """Whether a session's end is awaited, so that `closed` reports should be taken in quickly."""
         return any(held.ending for held in self._held.values())
 
-    def handle(self, message: ToBox, now: float) -> list[Action]:
+    def handle(self, message: tm.ToBox, now: float) -> list[Action]:
         """Take in what the tracker said."""
         match message:
-            case GrantLease():
+            case tm.GrantLease():
                 self._granted(message, now)
-            case RevokeLease(lease, reason):
+            case tm.RevokeLease(lease, reason):
                 self._revoked(lease, reason, now)
-            case BoxWelcome():
+            case tm.BoxWelcome():
                 self._welcome(message, now)
-            case BoxRefused():
+            case tm.BoxRefused():
                 self._refused(message)
-            case RegisterAgain():
+            case tm.RegisterAgain():
                 self.registered = False
                 self._hello(now)
-            case CheckDevice(slot, baseline):
+            case tm.CheckDevice(slot, baseline):
                 if slot in self._specs:
                     self._out.append(RunCheck(slot, baseline))
-            case KeepStanding(slot, standing, reason, by_admin):
+            case tm.KeepStanding(slot, standing, reason, by_admin):
                 if slot in self._specs:
                     kept = replace(self._specs[slot], standing=standing, reason=reason, by_admin=by_admin)
                     self._specs[slot] = kept
@@ -171,7 +153,7 @@ class RegistrarCore:
                 self._allow(held, now)
         if now >= self._due:
             if self.registered:
-                self._out.append(SendToTracker(BoxHeartbeat(self.peer, tuple(self._held), self.closed)))
+                self._out.append(SendToTracker(tm.BoxHeartbeat(self.peer, tuple(self._held), self.closed)))
                 self._due = now + self._heartbeat_s
             else:
                 self._hello(now)
@@ -210,12 +192,14 @@ class RegistrarCore:
 
     def _tell_check(self, slot: int, health: Health, age_s: float | None = None) -> None:
         text = health.text[:2000]
-        result = CheckResult(self.peer, slot, health.passed, text, health.slow, health.scores, health.baseline, age_s)
+        result = tm.CheckResult(
+            self.peer, slot, health.passed, text, health.slow, health.scores, health.baseline, age_s
+        )
         self._out.append(SendToTracker(result))
 
     def suspect(self, slot: int, reason: str) -> list[Action]:
         """The box doubts a device: ask that it be lent no more until a check passes."""
-        self._out.append(SendToTracker(SuspectDevice(self.peer, slot, reason[:2000])))
+        self._out.append(SendToTracker(tm.SuspectDevice(self.peer, slot, reason[:2000])))
         return self._take()
 
     def at_hours(self, closed: str, end_leases: bool, now: float) -> list[Action]:
@@ -234,7 +218,7 @@ class RegistrarCore:
             self._out.append(Forbid(held.grant.lease, reason))
         self._held.clear()
         self._slots.clear()
-        self._out.append(SendToTracker(BoxBye(self.peer, reason[:2000])))
+        self._out.append(SendToTracker(tm.BoxBye(self.peer, reason[:2000])))
         self.registered = False
         return self._take()
 
@@ -253,7 +237,7 @@ class RegistrarCore:
             for held in self._held.values()
         )
         devices = tuple(self._specs.values())
-        hello = BoxHello(self.peer, self.box, self.address, devices, leases, self._high, closed=self.closed)
+        hello = tm.BoxHello(self.peer, self.box, self.address, devices, leases, self._high, closed=self.closed)
         if self._asked is None:
             self._asked = now
         if not self._warned and now - self._asked >= _SILENT_S:
@@ -263,7 +247,7 @@ class RegistrarCore:
         self._due = now + self._pause_s
         self._pause_s = min(self._pause_s * 1.6, _LONGEST_PAUSE_S)
 
-    def _welcome(self, message: BoxWelcome, now: float) -> None:
+    def _welcome(self, message: tm.BoxWelcome, now: float) -> None:
         is_news = not self.registered
         self.registered = True
         self.refusal = ""
@@ -277,7 +261,7 @@ class RegistrarCore:
         self._pause_s = _FIRST_PAUSE_S
         self._due = now
 
-    def _refused(self, message: BoxRefused) -> None:
+    def _refused(self, message: tm.BoxRefused) -> None:
         text = f"{message.message}; {message.hint}" if message.hint else message.message
         if text != self.refusal:
             self._out.append(Note(logging.ERROR, f"{self.tracker} does not take this box: {text}"))
@@ -288,19 +272,19 @@ class RegistrarCore:
 
     # Leases
 
-    def _granted(self, grant: GrantLease, now: float) -> None:
+    def _granted(self, grant: tm.GrantLease, now: float) -> None:
         known = self._held.get(grant.lease)
         if known is not None and not known.ending:
-            self._out.append(SendToTracker(LeaseAccepted(self.peer, grant.lease)))
+            self._out.append(SendToTracker(tm.LeaseAccepted(self.peer, grant.lease)))
             return
         if any(held.next is not None and held.next.lease == grant.lease for held in self._held.values()):
             return
         if grant.slot not in self._specs:
-            self._out.append(SendToTracker(LeaseDeclined(self.peer, grant.lease, f"there is no slot {grant.slot}")))
+            self._out.append(SendToTracker(tm.LeaseDeclined(self.peer, grant.lease, f"there is no slot {grant.slot}")))
             return
         if grant.number <= self._high:
             reason = f"token number {grant.number} is not newer than {self._high}"
-            self._out.append(SendToTracker(LeaseDeclined(self.peer, grant.lease, reason)))
+            self._out.append(SendToTracker(tm.LeaseDeclined(self.peer, grant.lease, reason)))
             return
         self._high = grant.number
         older = self._slots.get(grant.slot)
@@ -312,12 +296,12 @@ class RegistrarCore:
         if not held.ending:
             self._begin_end(held, "the tracker lent the device to another", now)
 
-    def _take_on(self, grant: GrantLease, now: float) -> None:
+    def _take_on(self, grant: tm.GrantLease, now: float) -> None:
         held = _Held(grant, math.inf if grant.left_s is None else now + grant.left_s)
         self._held[grant.lease] = held
         self._slots[grant.slot] = grant.lease
         self._allow(held, now)
-        self._out.append(SendToTracker(LeaseAccepted(self.peer, grant.lease)))
+        self._out.append(SendToTracker(tm.LeaseAccepted(self.peer, grant.lease)))
 
     def _allow(self, held: _Held, now: float) -> None:
         held.allowed = min(held.ends, now + ALLOW_S)
@@ -332,7 +316,7 @@ class RegistrarCore:
         for other in self._held.values():
             if other.next is not None and other.next.lease == lease:
                 other.next = None
-        self._out.append(SendToTracker(LeaseOver(self.peer, lease, "it is not held here")))
+        self._out.append(SendToTracker(tm.LeaseOver(self.peer, lease, "it is not held here")))
 
     def _begin_end(self, held: _Held, reason: str, now: float) -> None:
         held.ending = reason or "revoked"
@@ -343,7 +327,7 @@ class RegistrarCore:
     def _over(self, held: _Held, now: float) -> None:
         del self._held[held.grant.lease]
         del self._slots[held.grant.slot]
-        self._out.append(SendToTracker(LeaseOver(self.peer, held.grant.lease, held.ending[:2000])))
+        self._out.append(SendToTracker(tm.LeaseOver(self.peer, held.grant.lease, held.ending[:2000])))
         if held.next is not None:
             self._take_on(held.next, now)
 

@@ -101,8 +101,5 @@ def promised(level: Level, user: str, means: Means, *, root: bool) -> Isolation:
         (level is not Level.NONE and means.filters, "few system calls"),
     )
     return Isolation(
-        level,
-        user,
-        tuple(text for holds, text in facts if holds),
-        tuple(text for holds, text in facts if not holds),
+        level, user, tuple(text for holds, text in facts if holds), tuple(text for holds, text in facts if not holds)
     )

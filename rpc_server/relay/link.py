@@ -33,12 +33,7 @@ class RelayLink:
     """
 
     def __init__(
-        self,
-        options: AgentOptions,
-        leases: LeaseTable | None,
-        shown: str,
-        on_change: Callable[[], None],
-        key: str = "",
+        self, options: AgentOptions, leases: LeaseTable | None, shown: str, on_change: Callable[[], None], key: str = ""
     ) -> None:
         self._command = [*PYTHON, "-m", "rpc_server.relay.agent", msgspec.json.encode(options).decode()]
         self._leases, self._key, self._shown, self._on_change = leases, key, shown, on_change

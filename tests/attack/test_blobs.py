@@ -8,18 +8,8 @@ from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.client.connection import Connection
 from rpc_server.machine.blobs import blob_digest
+from rpc_server.wire import messages
 from rpc_server.wire.codec import Address
-from rpc_server.wire.messages import (
-    BlobsMissing,
-    BlobStored,
-    Data,
-    HasBlobs,
-    Need,
-    OpenSession,
-    PutBlob,
-    PutFile,
-    ReadFile,
-)
 
 
 def test_blobs_of_one_client_are_not_anothers():
@@ -29,15 +19,17 @@ def test_blobs_of_one_client_are_not_anothers():
         ann = open_session("127.0.0.1", server.port, wait_s=60)
         ann.upload(secret, "mine")
         eve = Connection("127.0.0.1", server.port)
-        eve.request(OpenSession("eve", wait_s=60.0), timeout_s=60)
-        assert eve.request(HasBlobs((digest,))).body == BlobsMissing((digest,))
-        put = PutFile("stolen", digest, len(secret))
-        assert eve.request(put, address=Address.EXECUTOR).body == Need((digest,))
-        assert eve.request(PutBlob(digest, len(secret), 0), (secret[:1],)).body == BlobStored(digest, False)
-        eve.request(PutBlob(digest, len(secret), 0), (secret,))  # who has it, may have it
+        eve.request(messages.OpenSession("eve", wait_s=60.0), timeout_s=60)
+        assert eve.request(messages.HasBlobs((digest,))).body == messages.BlobsMissing((digest,))
+        put = messages.PutFile("stolen", digest, len(secret))
+        assert eve.request(put, address=Address.EXECUTOR).body == messages.Need((digest,))
+        assert eve.request(messages.PutBlob(digest, len(secret), 0), (secret[:1],)).body == messages.BlobStored(
+            digest, False
+        )
+        eve.request(messages.PutBlob(digest, len(secret), 0), (secret,))  # who has it, may have it
         eve.request(put, address=Address.EXECUTOR)
-        read = eve.request(ReadFile("stolen", 0, 5000), address=Address.EXECUTOR)
-        assert isinstance(read.body, Data)
+        read = eve.request(messages.ReadFile("stolen", 0, 5000), address=Address.EXECUTOR)
+        assert isinstance(read.body, messages.Data)
         assert bytes(read.buffers[0]) == secret
         eve.close()
         ann.close()

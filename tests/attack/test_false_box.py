@@ -18,23 +18,9 @@ from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import ProtocolError
+from rpc_server.wire import messages
 from rpc_server.wire.codec import MessageKind, check_frames
 from rpc_server.wire.machine_messages import FunctionInfo, TupleOf
-from rpc_server.wire.messages import (
-    AnyMessage,
-    AnyReply,
-    Data,
-    Done,
-    LoadModule,
-    MachineOpened,
-    MachineReturned,
-    ModuleLoaded,
-    Need,
-    OpenMachine,
-    OpenSession,
-    SessionOpened,
-    public_codec,
-)
 from rpc_server.wire.trial_messages import MeasureRequest
 from tests.kit.farm.hostile import STEPS
 from tests.kit.farm.made_up import MadeUp, kinds
@@ -42,7 +28,7 @@ from tests.kit.farm.rpc_kernels import kernel
 from tunefarm import relax
 from tunefarm.runtime import array
 
-OPENED = SessionOpened(1, "false", 2)
+OPENED = messages.SessionOpened(1, "false", 2)
 
 
 class FalseBox:
@@ -64,9 +50,9 @@ class FalseBox:
                 continue
             conn, *frames = self._sock.recv_multipart()
             number = check_frames(frames).request_id
-            asked = public_codec.decode(frames).body
+            asked = messages.public_codec.decode(frames).body
             for body, buffers in self.answer(asked):
-                said = public_codec.encode(body, MessageKind.REPLY, request_id=number, buffers=buffers)
+                said = messages.public_codec.encode(body, MessageKind.REPLY, request_id=number, buffers=buffers)
                 self._sock.send_multipart([conn, *said])
 
     def __enter__(self):
@@ -83,7 +69,7 @@ class FalseBox:
 
 def answers(reply, *buffers):
     """Opens sessions; everything else is answered with one message."""
-    return lambda asked: [(OPENED, ())] if isinstance(asked, OpenSession) else [(reply, buffers)]
+    return lambda asked: [(OPENED, ())] if isinstance(asked, messages.OpenSession) else [(reply, buffers)]
 
 
 def use_all(session, artifact: Artifact) -> None:
@@ -122,20 +108,24 @@ def test_any_answer_to_anything(seed):
     rng = random.Random(seed)
     artifact = kernel("add_one")
     make = MadeUp(rng, {"size": [3, 40, 1 << 40], "digests": [["f" * 64]], "lane": [""]}, {"lane": ""})
-    due = {"open_machine": MachineOpened, "use_machine": MachineReturned, "load_module": ModuleLoaded}
+    due = {
+        "open_machine": messages.MachineOpened,
+        "use_machine": messages.MachineReturned,
+        "load_module": messages.ModuleLoaded,
+    }
 
     def answer(asked):
-        if isinstance(asked, OpenSession) and rng.random() < 0.9:
+        if isinstance(asked, messages.OpenSession) and rng.random() < 0.9:
             return [(OPENED, ())]
         said = []
         for _ in range(rng.choice((1, 1, 1, 2))):
             kind = due.get(type(asked).__struct_config__.tag)
             if kind is None or rng.random() < 0.2:
-                kind = rng.choice(kinds(rng.choice((AnyReply, AnyMessage))))
+                kind = rng.choice(kinds(rng.choice((messages.AnyReply, messages.AnyMessage))))
             buffers = [b"x" * rng.choice((0, 3, 40)) for _ in range(rng.choice((0, 1, 1, 2)))]
             with contextlib.suppress(msgspec.ValidationError):
                 said.append((make.message(kind), buffers))
-        return said or [(Done(), ())]
+        return said or [(messages.Done(), ())]
 
     with FalseBox(answer) as box:
         for _ in range(3):
@@ -146,33 +136,36 @@ def test_any_answer_to_anything(seed):
 
 
 def test_answers_of_another_kind():
-    for wrong in (Done(), Data(5)):
+    for wrong in (messages.Done(), messages.Data(5)):
         with FalseBox(answers(wrong)) as box, box.session() as session:
             for ask in (session.status, lambda: session.download("f"), lambda: session.load_module("m")):
                 with pytest.raises(ProtocolError, match="answer"):
                     ask()
-    with FalseBox(lambda asked: [(Done(), ())]) as box, pytest.raises(ProtocolError, match="instead of SessionOpened"):
+    with (
+        FalseBox(lambda asked: [(messages.Done(), ())]) as box,
+        pytest.raises(ProtocolError, match="instead of SessionOpened"),
+    ):
         box.session()
 
 
 def test_blobs_that_the_trial_does_not_name():
     artifact = kernel("add_one")
-    with FalseBox(answers(Need(("f" * 64,)))) as box, box.session() as session, pytest.raises(ProtocolError):
+    with FalseBox(answers(messages.Need(("f" * 64,)))) as box, box.session() as session, pytest.raises(ProtocolError):
         session.measure(MeasureRequest(artifact=artifact.digest, timeout_s=1.0), [artifact])
 
 
 def test_tuples_nested_without_end():
     def answer(asked):
         match asked:
-            case OpenSession():
+            case messages.OpenSession():
                 return [(OPENED, ())]
-            case OpenMachine():
-                return [(MachineOpened(1, (FunctionInfo("main"),)), ())]
-            case LoadModule():
-                return [(ModuleLoaded(1, "", ()), ())]
+            case messages.OpenMachine():
+                return [(messages.MachineOpened(1, (FunctionInfo("main"),)), ())]
+            case messages.LoadModule():
+                return [(messages.ModuleLoaded(1, "", ()), ())]
         return [(nested, ())]
 
-    nested = MachineReturned((*[TupleOf(1)] * 30_000, 1))
+    nested = messages.MachineReturned((*[TupleOf(1)] * 30_000, 1))
     with FalseBox(answer) as box, box.session() as session:
         machine = relax.VirtualMachine(session.load_module("model"), session.cpu())
         with pytest.raises(ProtocolError, match="deep"):
@@ -180,7 +173,7 @@ def test_tuples_nested_without_end():
 
 
 def test_a_file_shorter_than_it_was_said_to_be():
-    with FalseBox(answers(Data(1 << 50), b"")) as box, box.session() as session, pytest.raises(ProtocolError):
+    with FalseBox(answers(messages.Data(1 << 50), b"")) as box, box.session() as session, pytest.raises(ProtocolError):
         session.download("f")
 
 
@@ -188,7 +181,7 @@ def test_answers_to_what_was_answered_are_not_kept():
     """Each of them could be of 64 MiB."""
 
     def answer(asked):
-        return answers(Done())(asked) * (1 if isinstance(asked, OpenSession) else 3)
+        return answers(messages.Done())(asked) * (1 if isinstance(asked, messages.OpenSession) else 3)
 
     with FalseBox(answer) as box, box.session() as session:
         for _ in range(200):

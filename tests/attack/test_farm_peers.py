@@ -5,20 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rpc_server.wire.tracker_messages import (
-    Admin,
-    BoxBye,
-    BoxHello,
-    BoxRefused,
-    CheckResult,
-    GrantLease,
-    LeaseDeclined,
-    LeaseOver,
-    Refused,
-    RevokeLease,
-    SuspectDevice,
-    to_tracker,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import HeldLease
 from tests.kit.farm.tracker_script import Script, ask, hello, lent
 from tracker.requests import MAX_PER_HOLDER
@@ -30,7 +17,7 @@ def test_a_box_cannot_claim_another_boxs_lease():
     grant = lent(script)
     claim = HeldLease(lease=grant.lease, slot=0, token="99-forged", user="eve", client="eve")
     sent = script(hello("evil", key="other", leases=(claim,)))
-    assert ("box-evil", RevokeLease(grant.lease, "the tracker does not know this lease")) in sent
+    assert ("box-evil", tm.RevokeLease(grant.lease, "the tracker does not know this lease")) in sent
     assert script.device("evil/0").lease is None
     mine = script.device("a/0")
     assert (mine.lease, mine.user) == (grant.lease, "ann")
@@ -38,11 +25,7 @@ def test_a_box_cannot_claim_another_boxs_lease():
 
 
 @pytest.mark.parametrize(
-    "event",
-    [
-        lambda lease: LeaseOver("box-evil", lease),
-        lambda lease: LeaseDeclined("box-evil", lease, "no"),
-    ],
+    "event", [lambda lease: tm.LeaseOver("box-evil", lease), lambda lease: tm.LeaseDeclined("box-evil", lease, "no")]
 )
 def test_a_box_cannot_end_another_boxs_lease(event):
     script = Script()
@@ -57,11 +40,11 @@ def test_a_box_cannot_doubt_or_clear_anothers_device():
     script = Script()
     script(hello("a"))
     script(hello("evil", key="other"))
-    script(Admin("quarantine", "a"))
-    script(CheckResult("box-evil", 0, True))
+    script(tm.Admin("quarantine", "a"))
+    script(tm.CheckResult("box-evil", 0, True))
     assert script.state_of("a/0") == "quarantined"
-    script(Admin("unquarantine", "a"))
-    script(SuspectDevice("box-evil", 0, "because"))
+    script(tm.Admin("unquarantine", "a"))
+    script(tm.SuspectDevice("box-evil", 0, "because"))
     assert script.state_of("a/0") == "ready"
 
 
@@ -79,9 +62,9 @@ def test_numbers_of_one_box_are_not_the_farms():
             msgspec.msgpack.encode(
                 {"type": "BoxHello", "peer": "p", "box": "b", "address": ":1", "devices": [], "high": 2**62}
             ),
-            type=BoxHello,
+            type=tm.BoxHello,
         )
-    assert to_tracker is not None
+    assert tm.to_tracker is not None
 
 
 def keyed(box: str, public: str, **more):
@@ -91,13 +74,13 @@ def keyed(box: str, public: str, **more):
 def test_another_name_does_not_end_a_quarantine():
     script = Script()
     script(keyed("evil", "tfKEY"))
-    script(Admin("quarantine", "evil", "wrong results"))
-    script(BoxBye("box-evil"))
+    script(tm.Admin("quarantine", "evil", "wrong results"))
+    script(tm.BoxBye("box-evil"))
     sent = script(keyed("evil:2", "tfKEY", peer="box-new"))
     assert script.state_of("evil:2/0") == "quarantined"
     assert "wrong results" in script.device("evil:2/0").reason
     script(ask())
-    assert not any(isinstance(message, GrantLease) for _, message in sent)
+    assert not any(isinstance(message, tm.GrantLease) for _, message in sent)
     script(keyed("honest", "tfOTHER"))
     assert script.state_of("honest/0") in ("ready", "leased")
 
@@ -105,8 +88,8 @@ def test_another_name_does_not_end_a_quarantine():
 def test_a_quarantine_outlives_the_box_being_forgotten():
     script = Script(forget_s=10.0)
     script(keyed("evil", "tfKEY"))
-    script(Admin("quarantine", "evil", "wrong results"))
-    script(BoxBye("box-evil"))
+    script(tm.Admin("quarantine", "evil", "wrong results"))
+    script(tm.BoxBye("box-evil"))
     from tracker.state import Tick
 
     script(Tick(), 20.0)
@@ -118,8 +101,8 @@ def test_a_quarantine_outlives_the_box_being_forgotten():
 def test_an_admin_ends_it():
     script = Script()
     script(keyed("a", "tfKEY"))
-    script(Admin("quarantine", "a", "look at it"))
-    script(Admin("unquarantine", "a"))
+    script(tm.Admin("quarantine", "a", "look at it"))
+    script(tm.Admin("unquarantine", "a"))
     script(keyed("a:2", "tfKEY", peer="p2"))
     assert script.state_of("a:2/0") == "ready"
 
@@ -130,13 +113,13 @@ def test_one_key_cannot_fill_the_queue():
     refused = 0
     for number in range(MAX_PER_HOLDER + 50):
         request = msgspec.structs.replace(ask(f"r{number}", f"peer{number}"), public="tfEVE")
-        refused += any(isinstance(message, Refused) for _, message in script(request))
+        refused += any(isinstance(message, tm.Refused) for _, message in script(request))
     assert refused == 50
     sent = script(msgspec.structs.replace(ask("mine", "me"), public="tfANN"))
-    assert not any(isinstance(message, Refused) for _, message in sent)
+    assert not any(isinstance(message, tm.Refused) for _, message in sent)
 
 
 def test_words_are_checked():
     script = Script()
     ((_, refused),) = script(hello("a\x1b[31m"))
-    assert isinstance(refused, BoxRefused)
+    assert isinstance(refused, tm.BoxRefused)

@@ -5,24 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.codec import MessageKind
-from rpc_server.wire.tracker_messages import (
-    BoxHello,
-    CheckResult,
-    EventPage,
-    GrantLease,
-    LeaseAccepted,
-    SuspectDevice,
-    from_tracker,
-)
 from rpc_server.wire.tracker_records import DeviceSpec, LogEvent
 from tests.kit.farm.tracker_script import Script, ask, hello, lent
 from tracker.log import EventLog, LogKind
 
 
 def read(answer):
-    return from_tracker.decode(
-        [bytes(frame) for frame in from_tracker.encode(answer, MessageKind.REPLY, request_id=1)]
+    return tm.from_tracker.decode(
+        [bytes(frame) for frame in tm.from_tracker.encode(answer, MessageKind.REPLY, request_id=1)]
     ).body
 
 
@@ -38,8 +30,8 @@ def listed(script):
 def test_a_check_that_was_long_ago():
     script = Script()
     script(hello("evil"))
-    script(CheckResult("box-evil", 0, True, age_s=1e9))
-    script(SuspectDevice("box-evil", 0, "because"), 3600.0)
+    script(tm.CheckResult("box-evil", 0, True, age_s=1e9))
+    script(tm.SuspectDevice("box-evil", 0, "because"), 3600.0)
     assert [device.id for device in listed(script)] == ["evil/0"]
 
 
@@ -86,7 +78,7 @@ def test_events_with_long_texts():
     after, more, found = 0, True, 0
     while more:
         events, more = log.page(after, 500)
-        read(EventPage(events, log.first, more))
+        read(tm.EventPage(events, log.first, more))
         after, found = events[-1].seq, found + len(events)
     assert found == 1000
 
@@ -98,16 +90,16 @@ def test_a_lease_of_a_device_that_says_much_of_itself():
     sent = [message for _, message in script(ask("r", "c", "k" * 60))]
     for message in sent:
         read(message)
-    offered = next(message for message in sent if isinstance(message, GrantLease))
-    for _, message in script(LeaseAccepted("box-a", offered.lease)):
+    offered = next(message for message in sent if isinstance(message, tm.GrantLease))
+    for _, message in script(tm.LeaseAccepted("box-a", offered.lease)):
         read(message)
 
 
 def test_the_highest_number_that_a_box_may_have_seen():
     """The numbers of the tracker's next leases are within the bounds of its own messages."""
-    (high,) = [f.type.le for f in msgspec.inspect.type_info(BoxHello).fields if f.name == "high"]
+    (high,) = [f.type.le for f in msgspec.inspect.type_info(tm.BoxHello).fields if f.name == "high"]
     script = Script()
     script(hello("evil", key="cpu", high=high))
     lent(script, "r1", "eve", box="evil")
-    page = read(EventPage(tuple(script.log), 1, False))
+    page = read(tm.EventPage(tuple(script.log), 1, False))
     assert max(event.number for event in page.events) == high + 1

@@ -18,25 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from compiler.errors import TunefarmError
+from rpc_server.box import supervisor_events as events
 from rpc_server.box.executor_links import ExecutorLinks
 from rpc_server.box.server import Server
-from rpc_server.box.supervisor_events import (
-    AnswerRequest,
-    BeginSession,
-    CallAsked,
-    ExecutorBrokeProtocol,
-    ExecutorExited,
-    ExecutorReady,
-    ExecutorReplied,
-    Fail,
-    ForgetSession,
-    Kill,
-    SendNote,
-    Spawn,
-    TimePassed,
-    ToClient,
-    ToExecutor,
-)
 from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.processes import ExecutorSettings
@@ -168,7 +152,7 @@ class Executors(Hostile):
     def __init__(self):
         super().__init__()
         self.box = with_ann(warm_box())  # ann's is number 1; 2 is warm
-        self.box(ask(BOB, restart_on_crash=True), ExecutorReady(3, pid=13))
+        self.box(ask(BOB, restart_on_crash=True), events.ExecutorReady(3, pid=13))
         self.links = ExecutorLinks(
             PollTable(), self.folder, ExecutorSettings(), BlobStore(self.folder / "blobs"), self._emit, lambda _: b""
         )
@@ -178,17 +162,17 @@ class Executors(Hostile):
     def _emit(self, event):
         for command in self.box(event):
             match command:
-                case Kill(executor):
+                case events.Kill(executor):
                     assert executor != 1, "another one's executor is killed"
-                    self._emit(ExecutorExited(executor, ExitReport(signal=9)))
-                case Spawn(executor):
+                    self._emit(events.ExecutorExited(executor, ExitReport(signal=9)))
+                case events.Spawn(executor):
                     self.last = executor
-                    self._emit(ExecutorReady(executor, pid=10 + executor))
-                case BeginSession(executor) if executor != 1:
+                    self._emit(events.ExecutorReady(executor, pid=10 + executor))
+                case events.BeginSession(executor) if executor != 1:
                     self.hostile = executor
-                case ToClient(conn) | AnswerRequest(conn) | Fail(conn) | SendNote(conn):
+                case events.ToClient(conn) | events.AnswerRequest(conn) | events.Fail(conn) | events.SendNote(conn):
                     assert conn != ANN, "it speaks to another's client"
-                case ForgetSession(session):
+                case events.ForgetSession(session):
                     assert session != 1
                 case _:
                     pass
@@ -210,7 +194,7 @@ class Executors(Hostile):
             except msgspec.ValidationError:
                 continue
             except TunefarmError as error:
-                self._emit(ExecutorBrokeProtocol(process.number, error.message))
+                self._emit(events.ExecutorBrokeProtocol(process.number, error.message))
                 process.number = self.hostile
 
     @rule()
@@ -228,23 +212,23 @@ class Executors(Hostile):
     @kept
     def time_passes(self, after):
         self.box.now += after
-        self._emit(TimePassed())
+        self._emit(events.TimePassed())
 
     @invariant()
     @kept
     def ann_is_answered(self):
         self.number += 1
         sent = self.box(called(self.number))
-        assert [c.executor for c in sent if isinstance(c, ToExecutor)] == [1]
-        (inner,) = [c.frames for c in sent if isinstance(c, ToExecutor)]
+        assert [c.executor for c in sent if isinstance(c, events.ToExecutor)] == [1]
+        (inner,) = [c.frames for c in sent if isinstance(c, events.ToExecutor)]
         reply = public_codec.encode(Done(), MessageKind.REPLY, request_id=check_frames(inner).request_id)
-        answered = self.box(ExecutorReplied(1, check_frames(inner).request_id, reply))
-        assert [c.conn for c in answered if isinstance(c, ToClient)] == [ANN]
+        answered = self.box(events.ExecutorReplied(1, check_frames(inner).request_id, reply))
+        assert [c.conn for c in answered if isinstance(c, events.ToClient)] == [ANN]
 
 
 def called(number, conn=ANN, timeout=None):
     frames = encoded(public_codec, SyncDevice(), request_id=number, address=Address.EXECUTOR)
-    return CallAsked(conn, number, frames, 100, timeout)
+    return events.CallAsked(conn, number, frames, 100, timeout)
 
 
 def test_executors(capsys, tmp_path):

@@ -102,9 +102,7 @@ LEAVES = st.one_of(st.sampled_from(VARS), st.builds(ops.const, CONSTANTS))
 INTEGERS = st.recursive(LEAVES, _grow, max_leaves=9)
 ORDERS = st.builds(raw, COMPARE, INTEGERS, INTEGERS)
 CONDITIONS = st.recursive(
-    ORDERS,
-    lambda c: st.one_of(st.builds(raw, st.sampled_from([n.And, n.Or]), c, c), st.builds(n.Not, c)),
-    max_leaves=4,
+    ORDERS, lambda c: st.one_of(st.builds(raw, st.sampled_from([n.And, n.Or]), c, c), st.builds(n.Not, c)), max_leaves=4
 )
 DOMAINS = st.tuples(*[st.tuples(st.integers(-9, 9), st.integers(1, 9))] * 3)
 INDEX_CASES = st.builds(Case, INTEGERS, DOMAINS)

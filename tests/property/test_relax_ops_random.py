@@ -52,11 +52,7 @@ def reduction(draw: Draw) -> Made:
     keep, name = draw.flag(), str(draw.rng.choice(["sum", "mean", "max", "min", "prod", "variance"]))
     made = getattr(op, name)
     function = {"variance": np.var}.get(name) or getattr(np, name)
-    return (
-        lambda x: made(x, axes, keep),
-        lambda a: function(a, axis=tuple(axes), keepdims=keep),
-        [draw.array(shape)],
-    )
+    return (lambda x: made(x, axes, keep), lambda a: function(a, axis=tuple(axes), keepdims=keep), [draw.array(shape)])
 
 
 def broadcast(draw: Draw) -> Made:
@@ -153,11 +149,7 @@ def windows(draw: Draw) -> Made:
                 out[:, f, p] = (own[:, :, p * stride : p * stride + span : dilation] * w[f]).sum((1, 2))
         return out
 
-    return (
-        lambda x, w: op.nn.conv1d(x, w, stride, (before, after), dilation, groups),
-        wanted,
-        [data, weight],
-    )
+    return (lambda x, w: op.nn.conv1d(x, w, stride, (before, after), dilation, groups), wanted, [data, weight])
 
 
 FAMILIES = (reduction, broadcast, slices, joins, moves, products, gathers, running, softmax, windows)

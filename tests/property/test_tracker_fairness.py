@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpc_server.wire.tracker_messages import (
-    BoxHeartbeat,
-    BoxHello,
-    GrantLease,
-    LeaseAccepted,
-    LeaseOver,
-    ReleaseLease,
-    RequestDevice,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import DeviceSpec, LogEvent
 from tests.kit.farm.tracker_world import World
 from tests.kit.fuzzing import examples
@@ -38,42 +30,39 @@ class Farm:
         self.state = TrackerState(run="run", timing=timing, secret=lambda: f"s{next(secrets)}")
         self.serial = count(1)
         self.user_of: dict[str, str] = {}
-        self.held: dict[str, GrantLease] = {}
-        self.granted: list[GrantLease] = []
+        self.held: dict[str, tm.GrantLease] = {}
+        self.granted: list[tm.GrantLease] = []
         for i in range(devices):
             spec = DeviceSpec(slot=0, key="cpu", tags=("lab",), attributes={"host": f"h{i}"} if attributes else {})
-            self.tell(BoxHello(f"box{i}", f"b{i}", f"b{i}:1", (spec,)))
+            self.tell(tm.BoxHello(f"box{i}", f"b{i}", f"b{i}:1", (spec,)))
 
     def tell(self, event: object) -> None:
         queue = [event]
         while queue:
             for command in self.state.handle(queue.pop(0), self.now):  # type: ignore[arg-type]
-                if isinstance(command, Send) and isinstance(command.message, GrantLease):
+                if isinstance(command, Send) and isinstance(command.message, tm.GrantLease):
                     grant = command.message
                     self.held[grant.lease] = grant
                     self.granted.append(grant)
-                    queue.append(LeaseAccepted(command.peer, grant.lease))
+                    queue.append(tm.LeaseAccepted(command.peer, grant.lease))
 
     def ask(self, user: str, expr: str = "cpu", priority: int = 1) -> str:
         request = f"r{next(self.serial)}"
-        self.tell(RequestDevice(f"client-{user}", request, user, expr, priority))
+        self.tell(tm.RequestDevice(f"client-{user}", request, user, expr, priority))
         return request
 
     def finish(self, lease: str, after_s: float = 0.0) -> None:
         self.now += after_s
         grant = self.held.pop(lease)
         device = self.state.farm.leases[lease].device
-        self.tell(ReleaseLease(grant.client, lease, grant.token))
-        self.tell(LeaseOver(device.box.peer, lease))
+        self.tell(tm.ReleaseLease(grant.client, lease, grant.token))
+        self.tell(tm.LeaseOver(device.box.peer, lease))
 
     def oldest(self) -> str:
         return next(iter(self.held))
 
 
-@given(
-    holds=st.lists(st.floats(0.5, 20.0), min_size=2, max_size=4),
-    devices=st.integers(1, 5),
-)
+@given(holds=st.lists(st.floats(0.5, 20.0), min_size=2, max_size=4), devices=st.integers(1, 5))
 @settings(max_examples=examples(30))
 def test_device_time_is_shared_evenly_by_users_who_always_want_more(holds: list[float], devices: int) -> None:
     """Each user keeps a device for a time of their own; all have requests waiting throughout."""
@@ -160,7 +149,7 @@ def test_5000_boxes_stay_alive_on_heartbeats_alone() -> None:
     for _ in range(6):
         farm.now += 1.0
         for i in range(5000):
-            farm.tell(BoxHeartbeat(f"box{i}"))
+            farm.tell(tm.BoxHeartbeat(f"box{i}"))
         farm.tell(Tick())
     assert sum(device.state == "ready" for device in farm.state.farm.devices.values()) == 5000
     farm.now += 4.0

@@ -114,10 +114,7 @@ class FarmMachine(RuleBasedStateMachine):
         if not healthy:
             box.do(box.core.suspect(0, "it feels slow"))
 
-    @rule(
-        which=pick,
-        action=st.sampled_from(["drain", "undrain", "quarantine", "unquarantine", "check"]),
-    )
+    @rule(which=pick, action=st.sampled_from(["drain", "undrain", "quarantine", "unquarantine", "check"]))
     def admin(self, which: int, action: str) -> None:
         devices = sorted(self.world.state.farm.devices)
         if devices:
@@ -162,8 +159,6 @@ class FarmMachine(RuleBasedStateMachine):
 
 
 FarmMachine.TestCase.settings = settings(
-    max_examples=examples(40),
-    stateful_step_count=60,
-    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=examples(40), stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow]
 )
 TestFarm = FarmMachine.TestCase

@@ -7,19 +7,7 @@ from itertools import count
 
 import pytest
 
-from rpc_server.wire.tracker_messages import (
-    BoxHeartbeat,
-    BoxHello,
-    Granted,
-    GrantLease,
-    LeaseAccepted,
-    LeaseOver,
-    ReleaseLease,
-    Renewed,
-    RenewLeases,
-    RequestDevice,
-    RevokeLease,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import DeviceSpec
 from tracker.farm_parts import Send, Timing
 from tracker.state import Tick, TrackerState
@@ -39,31 +27,31 @@ class Farm:
         self.seconds: dict[str, float] = defaultdict(float)
         self.wanted: set[tuple[str, str]] = set()
         self.handovers = 0
-        self._asking: dict[str, RequestDevice] = {}
+        self._asking: dict[str, tm.RequestDevice] = {}
         self._on_box: dict[str, str] = {}
         for number in range(devices):
             spec = DeviceSpec(slot=0, key="cpu")
-            self.tell(BoxHello(f"box{number}", f"b{number}", f"b{number}:1", (spec,)))
+            self.tell(tm.BoxHello(f"box{number}", f"b{number}", f"b{number}:1", (spec,)))
 
     def tell(self, event: object) -> None:
         queue = [event]
         while queue:
             for command in self.state.handle(queue.pop(0), self.now):  # type: ignore[arg-type]
                 match command:
-                    case Send(peer, GrantLease() as grant):
+                    case Send(peer, tm.GrantLease() as grant):
                         self._on_box[peer] = grant.lease
-                        queue.append(LeaseAccepted(peer, grant.lease))
-                    case Send(peer, RevokeLease() as revoke):
+                        queue.append(tm.LeaseAccepted(peer, grant.lease))
+                    case Send(peer, tm.RevokeLease() as revoke):
                         self._on_box.pop(peer, None)
-                        queue.append(LeaseOver(peer, revoke.lease, ""))
-                    case Send(peer, Granted(request, grant)):
+                        queue.append(tm.LeaseOver(peer, revoke.lease, ""))
+                    case Send(peer, tm.Granted(request, grant)):
                         if self._asking.pop(request, None):
                             self.held[peer][grant.lease] = grant.token
-                    case Send(peer, Renewed(_, back)):
+                    case Send(peer, tm.Renewed(_, back)):
                         self.wanted |= {(peer, lease) for lease in back}
 
     def ask(self, client: str, user: str, priority: int = 1, shares: bool = True) -> None:
-        asked = RequestDevice(client, f"r{next(self._serial)}", user, "cpu", priority, shares=shares)
+        asked = tm.RequestDevice(client, f"r{next(self._serial)}", user, "cpu", priority, shares=shares)
         self._asking[asked.request] = asked
         self.tell(asked)
 
@@ -73,15 +61,15 @@ class Farm:
             self.now += STEP_S
             for number in range(self.devices):
                 box = f"box{number}"
-                self.tell(BoxHeartbeat(box, (self._on_box[box],) if box in self._on_box else ()))
+                self.tell(tm.BoxHeartbeat(box, (self._on_box[box],) if box in self._on_box else ()))
             for asked in list(self._asking.values()):
                 self.tell(asked)
             for client, leases in list(self.held.items()):
-                self.tell(RenewLeases(client, tuple(leases.items())))
+                self.tell(tm.RenewLeases(client, tuple(leases.items())))
             for client, lease in sorted(self.wanted):
                 if (token := self.held[client].pop(lease, None)) is not None:
                     self.handovers += 1
-                    self.tell(ReleaseLease(client, lease, token))
+                    self.tell(tm.ReleaseLease(client, lease, token))
                     self.ask(client, users[client], (priorities or {}).get(client, 1))
             self.wanted.clear()
             self.tell(Tick())

@@ -150,9 +150,7 @@ Exit status:
 
 
 @click.group(
-    cls=_LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=_EPILOG,
+    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=_EPILOG
 )
 @click.version_option(__version__, prog_name="tunefarm")
 @click.option("--log-level", type=click.Choice(settings.LOG_LEVELS), help="Log level for stderr.")

@@ -39,12 +39,7 @@ class DaskBuilder:
     cores = 0  # none of this machine's, as far as one knows
 
     def __init__(
-        self,
-        address: str,
-        *,
-        memory_bytes: int = MEMORY_BYTES,
-        connect_s: float = _CONNECT_S,
-        insecure: bool = False,
+        self, address: str, *, memory_bytes: int = MEMORY_BYTES, connect_s: float = _CONNECT_S, insecure: bool = False
     ) -> None:
         place, protocol = _way(address, insecure)
         try:

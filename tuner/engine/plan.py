@@ -117,11 +117,7 @@ def sketch_task(
     """Make a search by a strategy of one's own over points of `sketches` (default: the derived space)."""
     known = generate(task.func, task.target) if sketches is None else tuple(sketches)
     return TaskSearch(
-        task=task,
-        strategy=strategy,
-        recognise=recogniser(known),
-        source=trace_source(task),
-        weight=weight,
+        task=task, strategy=strategy, recognise=recogniser(known), source=trace_source(task), weight=weight
     )
 
 

@@ -278,11 +278,7 @@ class _Writer:
 
     def _device(self, entry: DeviceEntry) -> None:
         if entry.ref not in self.devices:
-            new = NewDevice(
-                **copied(DeviceFacts, entry),
-                device_class=entry.device_class,
-                features=entry.features,
-            )
+            new = NewDevice(**copied(DeviceFacts, entry), device_class=entry.device_class, features=entry.features)
             self.devices[entry.ref] = self.store.devices.upsert(new).id
 
     def _family(self, entry: FamilyEntry) -> None:

@@ -148,12 +148,7 @@ def weighed(sizes: SizeList, traffic: Path | None) -> SizeList:
 
 
 def _kernel_search(
-    family: KernelFamily,
-    sizes: SizeList,
-    portfolio: int,
-    what: Mapping[str, Any],
-    target: str,
-    options: RunOptions,
+    family: KernelFamily, sizes: SizeList, portfolio: int, what: Mapping[str, Any], target: str, options: RunOptions
 ) -> FamilySearch:
     resolved = Target(target).resolved()
     searches, spaces = [], []

@@ -141,11 +141,7 @@ class _Reader:
         return schedule, tuple(tables)
 
     def _note(
-        self,
-        step: Step,
-        before: Sequence[n.Var | None],
-        made: Sequence[n.For],
-        outputs: dict[RV, tuple[int, int]],
+        self, step: Step, before: Sequence[n.Var | None], made: Sequence[n.For], outputs: dict[RV, tuple[int, int]]
     ) -> None:
         """Note where loops come from, as a step says."""
         parts = tuple(loop.loop_var for loop in made)
@@ -190,12 +186,7 @@ class _Reader:
         return next((axis for other in others if (axis := _bound_axis(other, main)) is not None), None)
 
     def _access(
-        self,
-        region: n.BufferRegion,
-        main: _Leaf,
-        fillers: dict[n.Buffer, _Leaf],
-        users: Sequence[_Leaf],
-        written: bool,
+        self, region: n.BufferRegion, main: _Leaf, fillers: dict[n.Buffer, _Leaf], users: Sequence[_Leaf], written: bool
     ) -> NestAccess:
         axes = [iv.var for iv in main.block.iter_vars]
         dims = []

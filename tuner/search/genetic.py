@@ -39,11 +39,7 @@ class GeneticSearch:
     """Ask/tell genetic search; see the module's text."""
 
     def __init__(
-        self,
-        sketches: Sequence[Sketch],
-        seed: int = 0,
-        seen: Iterable[str] = (),
-        options: GeneticOptions | None = None,
+        self, sketches: Sequence[Sketch], seed: int = 0, seen: Iterable[str] = (), options: GeneticOptions | None = None
     ) -> None:
         self._options = options or GeneticOptions()
         self._rng = np.random.default_rng([seed, 1])

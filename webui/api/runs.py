@@ -42,11 +42,7 @@ _LAST = 2**31 - 1  # above every sequence number
 
 
 @router.get("/runs")
-def runs(
-    context: Ctx,
-    before: Before = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
-) -> RunPage:
+def runs(context: Ctx, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> RunPage:
     """Runs, newest first."""
     page, following = split_page(context.store.runs.newest(limit + 1, before), limit)
     return RunPage(runs=[Run.of(run) for run in page], next=following)
@@ -102,12 +98,7 @@ def trials(
 
 
 def trial_page(
-    store: RecordStore,
-    run_id: int,
-    after: int | None,
-    before: int | None,
-    status: model.TrialStatus | None,
-    limit: int,
+    store: RecordStore, run_id: int, after: int | None, before: int | None, status: model.TrialStatus | None, limit: int
 ) -> tuple[Sequence[model.Trial], int | None]:
     """A page and the cursor of the next one. `before` 0 starts at the end."""
     last = _LAST if before == 0 else before
@@ -141,11 +132,7 @@ def _task_curve(store: RecordStore, run: model.Run, task: model.RunTask, max_poi
     key = task.workload.key
     points = [CurvePoint.of(p) for p in store.runs.best_curve(run.id, key, max_points, task.target)]
     sampled = [
-        TrialPoint(
-            sequence=t.sequence,
-            elapsed_s=(t.finished_at - run.started_at).total_seconds(),
-            cost_s=t.cost,
-        )
+        TrialPoint(sequence=t.sequence, elapsed_s=(t.finished_at - run.started_at).total_seconds(), cost_s=t.cost)
         for t in store.trials.sample(run.id, key, max_points, task.target)
         if t.purpose is not model.TrialPurpose.BASELINE
     ]

@@ -17,12 +17,7 @@ from compiler.codegen.llvm.types import llvm_type
 from compiler.errors import CodegenError
 from compiler.size_rule import Size, SizeRule, SizeTest, Tree
 
-_OPERATIONS: dict[type[ast.operator], str] = {
-    ast.Add: "add",
-    ast.Mult: "mul",
-    ast.FloorDiv: "udiv",
-    ast.Mod: "urem",
-}
+_OPERATIONS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Mult: "mul", ast.FloorDiv: "udiv", ast.Mod: "urem"}
 
 
 def dispatch_text(

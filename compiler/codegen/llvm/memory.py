@@ -365,14 +365,7 @@ def _in_memory(g: Gen, value: str, dtype: str) -> str:
 
 
 def _store_vector(
-    g: Gen,
-    memory: KernelStorage,
-    position: n.Ramp,
-    pointer: str,
-    align: int,
-    ty: str,
-    value: str,
-    mask: str | None,
+    g: Gen, memory: KernelStorage, position: n.Ramp, pointer: str, align: int, ty: str, value: str, mask: str | None
 ) -> None:
     lanes = position.lanes
     if mask is None:

@@ -128,11 +128,7 @@ def _build_nest(
         var = fresh[loop.loop_var]
         assert isinstance(var, n.Var)
         body = replace(
-            loop,
-            loop_var=var,
-            min=substitute(loop.min, fresh),
-            extent=substitute(loop.extent, fresh),
-            body=body,
+            loop, loop_var=var, min=substitute(loop.min, fresh), extent=substitute(loop.extent, fresh), body=body
         )
     return body
 

@@ -34,10 +34,7 @@ class Outlined:
 
 
 def outlined(
-    bindings: Sequence[r.Binding],
-    results: Sequence[r.Var],
-    attrs: Mapping[str, Any],
-    lift_constants: bool = True,
+    bindings: Sequence[r.Binding], results: Sequence[r.Var], attrs: Mapping[str, Any], lift_constants: bool = True
 ) -> Outlined:
     """The function that computes `bindings` and returns `results`, a tuple where there are several.
 

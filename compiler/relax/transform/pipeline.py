@@ -113,11 +113,7 @@ FUSION: tuple[PassFunction, ...] = (
 )
 """Kernels that belong together become one."""
 
-PACKING: tuple[PassFunction, ...] = (
-    split_layout_rewrite_preproc,
-    fold_constant,
-    dead_code_elimination,
-)
+PACKING: tuple[PassFunction, ...] = (split_layout_rewrite_preproc, fold_constant, dead_code_elimination)
 """Constants are kept as schedules want them."""
 
 LOWERING: tuple[PassFunction, ...] = (
@@ -139,11 +135,7 @@ LOWERING: tuple[PassFunction, ...] = (
 DEVICES: tuple[PassFunction, ...] = (update_vdevice,)
 """On which device values live."""
 
-LAYOUT: tuple[PassFunction, ...] = (
-    alter_op_impl,
-    convert_layout,
-    optimize_layout_transform,
-)
+LAYOUT: tuple[PassFunction, ...] = (alter_op_impl, convert_layout, optimize_layout_transform)
 """How tensors lie in memory."""
 
 MATMUL: tuple[PassFunction, ...] = (
@@ -165,12 +157,7 @@ PRIVATE: tuple[PassFunction, ...] = (
 )
 """Functions that only the module itself calls."""
 
-TUNING: tuple[PassFunction, ...] = (
-    apply_database,
-    few_shot_tuning,
-    tune_module,
-    tune_tir,
-)
+TUNING: tuple[PassFunction, ...] = (apply_database, few_shot_tuning, tune_module, tune_tir)
 """What asks the tuner."""
 
 WEIGHTS: tuple[PassFunction, ...] = (
@@ -197,11 +184,7 @@ INFERENCE: tuple[PassFunction, ...] = (
 )
 """What models are rewritten to before they run."""
 
-DATAFLOW: tuple[PassFunction, ...] = (
-    convert_to_dataflow,
-    remove_redundant_reshape,
-    topological_sort,
-)
+DATAFLOW: tuple[PassFunction, ...] = (convert_to_dataflow, remove_redundant_reshape, topological_sort)
 """Dataflow blocks, and the order and form of what is in them."""
 
 CODEGEN: tuple[PassFunction, ...] = (

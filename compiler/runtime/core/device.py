@@ -33,13 +33,7 @@ TYPE_CODES: dict[str, int] = {
 }
 """The numbers of the types that devices here may have."""
 # Names that are neither a device type's nor a target kind's, which stands for the devices that run its code.
-_ALIASES: dict[str, str] = {
-    "hybrid": "cpu",
-    "composite": "cpu",
-    "gpu": "cuda",
-    "cl": "opencl",
-    "mtl": "metal",
-}
+_ALIASES: dict[str, str] = {"hybrid": "cpu", "composite": "cpu", "gpu": "cuda", "cl": "opencl", "mtl": "metal"}
 _BY_CODE = {code: name for name, code in TYPE_CODES.items()}
 
 

@@ -109,11 +109,7 @@ class CudaAPI:
             self._finish(number, staging, item, finish)
 
     def _finish(
-        self,
-        number: int,
-        staging: _Staging,
-        item: tuple[int, int, int],
-        finish: Callable[[memoryview, int, int], None],
+        self, number: int, staging: _Staging, item: tuple[int, int, int], finish: Callable[[memoryview, int, int], None]
     ) -> None:
         slot, start, size = item
         self.driver.wait(number, staging.events[slot])

@@ -38,8 +38,7 @@ def open_driver() -> PyCudaDriver:
         import pycuda.driver as driver
     except ImportError as error:
         raise DeviceError(
-            f"PyCUDA cannot be imported ({error})",
-            hint="pip install 'tunefarm[cuda]'; docs/gpu.md says what it needs",
+            f"PyCUDA cannot be imported ({error})", hint="pip install 'tunefarm[cuda]'; docs/gpu.md says what it needs"
         ) from None
     try:
         driver.init()

@@ -68,11 +68,7 @@ class Resolver:
     """The names in a program's instructions: functions by number, and the machine."""
 
     def __init__(
-        self,
-        program: Program,
-        machine: Any,
-        find: Callable[[str], Callable[..., Any]],
-        devices: Sequence[Device] = (),
+        self, program: Program, machine: Any, find: Callable[[str], Callable[..., Any]], devices: Sequence[Device] = ()
     ) -> None:
         self.program = program
         self.machine = machine

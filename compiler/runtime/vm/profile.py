@@ -89,10 +89,7 @@ def flops_of(called: Any, given: Sequence[Any]) -> int | None:
 
 
 def report(
-    watched: Callable[[ProfileTimer], Any],
-    plain: Callable[[], Any],
-    devices: Sequence[Device],
-    peaks: Peaks | None,
+    watched: Callable[[ProfileTimer], Any], plain: Callable[[], Any], devices: Sequence[Device], peaks: Peaks | None
 ) -> Report:
     """Return a report of runs of `watched`, with an instrument, beside runs of `plain`.
 

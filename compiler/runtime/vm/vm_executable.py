@@ -139,15 +139,7 @@ class VMModule(Module):
             raise ArtifactError("an executable cannot be written as a tar file", hint='use ".tunefarm" or ".so"')
         made = model_file.layout(self._whole())
         return export_model(
-            path,
-            self._cpu_code(),
-            made.chunks,
-            made.size,
-            made.arrays,
-            fcompile,
-            addons or (),
-            workspace_dir,
-            **kwargs,
+            path, self._cpu_code(), made.chunks, made.size, made.arrays, fcompile, addons or (), workspace_dir, **kwargs
         )
 
     def _cpu_code(self) -> Artifact:
@@ -234,10 +226,7 @@ class VMExecutable:
         return executable.as_python(self.program)
 
     def jit(
-        self,
-        fcompile: Callable[..., Any] | None = None,
-        addons: Sequence[str] | None = None,
-        **kwargs: Any,
+        self, fcompile: Callable[..., Any] | None = None, addons: Sequence[str] | None = None, **kwargs: Any
     ) -> VMModule:
         """The executable as a module that a machine runs.
         Nothing is left to compile: kernels are there as code."""

@@ -379,11 +379,7 @@ class Schedule:
         return one_of(BlockRV, self.take("reindex", (block,), **attrs))
 
     def reindex_cache_read(
-        self,
-        block: Block,
-        read_buffer_index: int | str | n.Buffer,
-        storage_scope: str,
-        index_map: MapLike,
+        self, block: Block, read_buffer_index: int | str | n.Buffer, storage_scope: str, index_map: MapLike
     ) -> BlockRV:
         """Read a copy of a buffer in `storage_scope`, at `index_map` of `block`'s axes.
         Returns the copying block."""
@@ -393,11 +389,7 @@ class Schedule:
         return one_of(BlockRV, self.take("reindex_cache_read", (block,), **attrs))
 
     def reindex_cache_write(
-        self,
-        block: Block,
-        write_buffer_index: int | str | n.Buffer,
-        storage_scope: str,
-        index_map: MapLike,
+        self, block: Block, write_buffer_index: int | str | n.Buffer, storage_scope: str, index_map: MapLike
     ) -> BlockRV:
         """Write a buffer in `storage_scope`, at `index_map` of `block`'s axes.
         Returns the block that copies it out."""

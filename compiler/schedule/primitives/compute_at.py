@@ -353,8 +353,7 @@ def _available(
         known = sides.get(iv.var)
         if known is not None and not same_side(analyzer, known, side):
             raise Illegal(
-                f"block {name!r} reads elements along axis {iv.var.name!r} that different iterations make",
-                name,
+                f"block {name!r} reads elements along axis {iv.var.name!r} that different iterations make", name
             )
         sides[iv.var] = side
 

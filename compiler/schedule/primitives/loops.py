@@ -31,11 +31,7 @@ _MAX_EXTENT = 2**31 - 1
     listed=True,
 )
 def split(
-    func: n.PrimFunc,
-    loop: n.Var,
-    *factors: int | PrimExpr | None,
-    preserve_unit_iters: bool,
-    disable_predication: bool,
+    func: n.PrimFunc, loop: n.Var, *factors: int | PrimExpr | None, preserve_unit_iters: bool, disable_predication: bool
 ) -> StepEffect:
     """Split a loop into nested loops of `factors` iterations, outermost first.
 

@@ -14,11 +14,7 @@ from compiler.tir.visit import substitute
 
 
 def rfactor(
-    op: ComputeOp,
-    relations: Sequence[Relation],
-    leaves: Sequence[IterVar],
-    factor: IterVar,
-    factor_axis: int = 0,
+    op: ComputeOp, relations: Sequence[Relation], leaves: Sequence[IterVar], factor: IterVar, factor_axis: int = 0
 ) -> tuple[ComputeOp, ComputeOp]:
     """(partial, final) of the reduction `op`, whose stage has `relations` and `leaves`.
 
@@ -93,9 +89,7 @@ def _partial(reduce: Reduce, mapping: dict[Var, PrimExpr], axes: tuple[IterVar, 
 
 def _final(op: ComputeOp, partial: ComputeOp, factor: IterVar, extent: PrimExpr, factor_axis: int) -> ComputeOp:
     axis = IterVar(
-        Range.from_extent(extent, factor.dtype),
-        Var(f"{factor.var.name}.v", factor.dtype),
-        IterType.COMM_REDUCE,
+        Range.from_extent(extent, factor.dtype), Var(f"{factor.var.name}.v", factor.dtype), IterType.COMM_REDUCE
     )
     point: list[PrimExpr] = [a.var for a in op.axes]
     point.insert(factor_axis, axis.var)

@@ -75,14 +75,7 @@ def ptx_mma(
 
 
 def ptx_ldmatrix(
-    dtype: str,
-    trans: bool,
-    num: int,
-    type: str,
-    local_ptr: n.Var,
-    local_offset: Any,
-    smem_ptr: n.Var,
-    smem_offset: Any,
+    dtype: str, trans: bool, num: int, type: str, local_ptr: n.Var, local_offset: Any, smem_ptr: n.Var, smem_offset: Any
 ) -> PrimExpr:
     """Load four matrices of 8 x 8 elements of 16 bits (`type` ".b16") from shared memory.
     Each thread gets two neighbours of each. Two bytes may be such an element.

@@ -322,12 +322,7 @@ def _sizes(op: str, data: Tensor, kernel: Tensor, layouts: Layouts) -> tuple[dic
 
 
 def _moving(
-    op: str,
-    data: Tensor,
-    size: dict[str, PrimExpr],
-    kernel_size: dict[str, PrimExpr],
-    layout: str,
-    moves: Moves,
+    op: str, data: Tensor, size: dict[str, PrimExpr], kernel_size: dict[str, PrimExpr], layout: str, moves: Moves
 ) -> tuple[Tensor, _Window]:
     """The data, padded where asked, and how the kernel moves over it."""
     names = "DHW" if "D" in layout else "HW" if "H" in layout else "W"

@@ -123,12 +123,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
         element, top = lowered(i)
         return (element - top - intrin.log(total(*along.rest(i)))).astype(x.dtype)
 
-    result: Tensor = compute(
-        x.shape,
-        value,
-        name="T_log_softmax",
-        tag="log_softmax_output",
-    )
+    result: Tensor = compute(x.shape, value, name="T_log_softmax", tag="log_softmax_output")
     return result
 
 

@@ -155,17 +155,10 @@ def listener_program(addresses: Collection[str]) -> bytes:
     for address in found:
         words = struct.unpack(f">{len(address.packed) // 4}I", address.packed)
         # Of another version: on to the next address. 2 instructions a word follow, and the return.
-        code += [
-            _load_byte(_NETWORK_HEADER),
-            _shift_right(4),
-            _if_equal(address.version, 0, 2 * len(words) + 1),
-        ]
+        code += [_load_byte(_NETWORK_HEADER), _shift_right(4), _if_equal(address.version, 0, 2 * len(words) + 1)]
         for number, word in enumerate(words):
             left = 2 * (len(words) - number - 1) + 1
-            code += [
-                _load_word(_NETWORK_HEADER + _SOURCE[address.version] + 4 * number),
-                _if_equal(word, 0, left),
-            ]
+            code += [_load_word(_NETWORK_HEADER + _SOURCE[address.version] + 4 * number), _if_equal(word, 0, left)]
         code.append(_return(0))
     return b"".join([*code, *_PAYLOAD, _if_greater(FIRST_PAYLOAD, 0, 1), _return(0), _return(_WHOLE)])
 

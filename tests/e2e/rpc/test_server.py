@@ -346,10 +346,7 @@ def test_something_else_that_listens_is_told_apart():
 
 
 def test_a_silent_listener_is_given_up_on():
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        pytest.raises(RPCError, match="no answer in time"),
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(RPCError, match="no answer in time"):
         Connection("127.0.0.1", listener.getsockname()[1], timeout_s=0.3)
 
 

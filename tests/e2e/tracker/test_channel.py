@@ -12,18 +12,8 @@ import pytest
 import zmq
 
 from rpc_server.errors import ConnectError
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.codec import MessageKind
-from rpc_server.wire.tracker_messages import (
-    CancelRequest,
-    ClientBye,
-    EventPage,
-    FromClient,
-    LeaseReleased,
-    Query,
-    ToClient,
-    from_tracker,
-    to_tracker,
-)
 from tracker.channel import Channel
 
 LIMIT_S = 60.0
@@ -42,22 +32,22 @@ class Line:
     def expect(self, lease: str) -> threading.Event:
         return self.news.setdefault(lease, threading.Event())
 
-    def take(self, message: ToClient) -> None:
-        assert isinstance(message, LeaseReleased)
+    def take(self, message: tm.ToClient) -> None:
+        assert isinstance(message, tm.LeaseReleased)
         self.taken[message.lease] = threading.get_ident()
         self.expect(message.lease).set()
 
     def tell(self, lease: str) -> None:
-        self.say(LeaseReleased(lease), MessageKind.NOTE)
+        self.say(tm.LeaseReleased(lease), MessageKind.NOTE)
 
-    def say(self, message: ToClient, kind: MessageKind, request_id: int = 0) -> None:
-        self.router.send_multipart([self.route, *from_tracker.encode(message, kind, request_id=request_id)])
+    def say(self, message: tm.ToClient, kind: MessageKind, request_id: int = 0) -> None:
+        self.router.send_multipart([self.route, *tm.from_tracker.encode(message, kind, request_id=request_id)])
 
-    def hear(self) -> tuple[FromClient, int]:
+    def hear(self) -> tuple[tm.FromClient, int]:
         """The client's next words, and their number."""
         assert self.router.poll(int(LIMIT_S * 1000))
         self.route, *frames = self.router.recv_multipart()
-        message = to_tracker.decode(frames)
+        message = tm.to_tracker.decode(frames)
         return message.body, message.header.request_id
 
 
@@ -69,10 +59,10 @@ def line() -> Iterator[Line]:
         router.setsockopt(zmq.SNDHWM, 0)  # a busy machine takes in 1,000 messages late: none is dropped
         port = router.bind_to_random_port("tcp://127.0.0.1")
         line = Line(router)
-        made = pool.submit(Channel, "127.0.0.1", port, line.take, list, ClientBye("me"), LIMIT_S)
+        made = pool.submit(Channel, "127.0.0.1", port, line.take, list, tm.ClientBye("me"), LIMIT_S)
         asked, number = line.hear()
-        assert isinstance(asked, Query)
-        line.say(EventPage((), 0, False), MessageKind.REPLY, number)
+        assert isinstance(asked, tm.Query)
+        line.say(tm.EventPage((), 0, False), MessageKind.REPLY, number)
         line.channel = made.result(LIMIT_S)
         try:
             yield line
@@ -145,8 +135,8 @@ def test_who_waits_hears_of_what_another_took_in(line: Line) -> None:
 def test_what_is_posted_in_another_turn_is_said_after_it(line: Line) -> None:
     with line.channel._turn_lock:
         for number in range(3):
-            line.channel.post(CancelRequest("me", f"r{number}"))
-    assert [line.hear()[0] for _ in range(3)] == [CancelRequest("me", f"r{number}") for number in range(3)]
+            line.channel.post(tm.CancelRequest("me", f"r{number}"))
+    assert [line.hear()[0] for _ in range(3)] == [tm.CancelRequest("me", f"r{number}") for number in range(3)]
 
 
 def test_more_than_a_turn_takes_in(line: Line) -> None:
@@ -160,13 +150,13 @@ def test_more_than_a_turn_takes_in(line: Line) -> None:
 def test_a_question_is_answered_while_another_waits(line: Line) -> None:
     waiter = in_thread(lambda: line.channel.await_news(line.expect("a"), LIMIT_S))
     until(line.channel._waiter_lock.locked)
-    answers: list[ToClient] = []
-    asker = in_thread(lambda: answers.append(line.channel.ask(Query("queue"), LIMIT_S)))
+    answers: list[tm.ToClient] = []
+    asker = in_thread(lambda: answers.append(line.channel.ask(tm.Query("queue"), LIMIT_S)))
     question, number = line.hear()
-    assert question == Query("queue")
-    line.say(EventPage((), 7, False), MessageKind.REPLY, number)
+    assert question == tm.Query("queue")
+    line.say(tm.EventPage((), 7, False), MessageKind.REPLY, number)
     asker.join(LIMIT_S)
-    assert answers == [EventPage((), 7, False)]
+    assert answers == [tm.EventPage((), 7, False)]
     line.tell("a")
     waiter.join(LIMIT_S)
     assert not waiter.is_alive()
@@ -178,8 +168,8 @@ def test_a_closed_line_lets_nobody_wait_on_it(line: Line) -> None:
     line.channel.close()
     waiter.join(LIMIT_S)
     assert not waiter.is_alive()
-    assert line.hear()[0] == ClientBye("me")
-    line.channel.post(CancelRequest("me", "r"))
+    assert line.hear()[0] == tm.ClientBye("me")
+    line.channel.post(tm.CancelRequest("me", "r"))
     assert not line.channel.await_news(line.expect("never"), 0.0)
     with pytest.raises(ConnectError, match="closed"):
-        line.channel.ask(Query("queue"), LIMIT_S)
+        line.channel.ask(tm.Query("queue"), LIMIT_S)

@@ -38,10 +38,7 @@ define i32 @add_packed(ptr %args) {
 }
 """
 ADD_ENTRY = EntryPoint(
-    "add",
-    "add",
-    (ArgSpec("A", "float32", (16,)), ArgSpec("B", "float32", (16,)), ArgSpec("C", "float32", (16,))),
-    (2,),
+    "add", "add", (ArgSpec("A", "float32", (16,)), ArgSpec("B", "float32", (16,)), ArgSpec("C", "float32", (16,))), (2,)
 )
 
 # counts its calls in its only argument

@@ -104,10 +104,7 @@ class Starved:
 
 @contextlib.contextmanager
 def guarded_router(
-    budget: Budget,
-    on_message=lambda sock, route, frames: None,
-    host: str = "127.0.0.1",
-    starved: Starved | None = None,
+    budget: Budget, on_message=lambda sock, route, frames: None, host: str = "127.0.0.1", starved: Starved | None = None
 ):
     """The port of a ROUTER with a guard, which run in a thread. `on_message` may raise ValueError: it made no sense."""
     context = zmq.Context()

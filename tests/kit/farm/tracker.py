@@ -40,14 +40,7 @@ class Farm:
     killed: list[Server] = field(default_factory=list)
 
     def start_box(self, name: str, key: str = "cpu", **options: object) -> Server:
-        box = Server(
-            port=0,
-            tracker_addr=("127.0.0.1", self.tracker.port),
-            key=key,
-            name=name,
-            silent=True,
-            **options,
-        )
+        box = Server(port=0, tracker_addr=("127.0.0.1", self.tracker.port), key=key, name=name, silent=True, **options)
         self.boxes[name] = box
         return box
 

@@ -10,20 +10,7 @@ from itertools import count
 from rpc_server.farm_link.leases import LeaseReport
 from rpc_server.farm_link.registrar_core import Action, Allow, Forbid, RegistrarCore, RunCheck, SendToTracker
 from rpc_server.machine.health import Health
-from rpc_server.wire.tracker_messages import (
-    CancelRequest,
-    ClientBye,
-    FromBox,
-    FromClient,
-    Granted,
-    LeaseLost,
-    Refused,
-    ReleaseLease,
-    RenewLeases,
-    RequestDevice,
-    ToBox,
-    ToClient,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import DeviceSpec, LeaseGrant, LogEvent
 from tracker.farm_parts import Record, Send, Timing
 from tracker.log import LogKind
@@ -95,52 +82,52 @@ class SimClient:
         self.world = world
         self.peer = peer
         self.user = user
-        self.pending: dict[str, RequestDevice] = {}
+        self.pending: dict[str, tm.RequestDevice] = {}
         self.held: dict[str, LeaseGrant] = {}
-        self.refused: list[Refused] = []
-        self.lost: list[LeaseLost] = []
+        self.refused: list[tm.Refused] = []
+        self.lost: list[tm.LeaseLost] = []
         self.alive = True
 
-    def say(self, message: FromClient) -> None:
+    def say(self, message: tm.FromClient) -> None:
         if self.alive:
             self.world.up[self.peer].append(message)
 
     def ask(self, expr: str, priority: int = 1, wait_s: float | None = None, limit_s: float | None = None) -> str:
         request = f"r{next(self.world.serial)}"
-        asked = RequestDevice(self.peer, request, self.user, expr, priority, wait_s, limit_s)
+        asked = tm.RequestDevice(self.peer, request, self.user, expr, priority, wait_s, limit_s)
         self.pending[request] = asked
         self.say(asked)
         return request
 
     def cancel(self, request: str) -> None:
         if self.pending.pop(request, None) is not None:
-            self.say(CancelRequest(self.peer, request))
+            self.say(tm.CancelRequest(self.peer, request))
 
     def release(self, lease: str, fault: str = "") -> None:
         grant = self.held.pop(lease)
-        self.say(ReleaseLease(self.peer, lease, grant.token, fault))
+        self.say(tm.ReleaseLease(self.peer, lease, grant.token, fault))
 
     def beat(self) -> None:
-        self.say(RenewLeases(self.peer, tuple((g.lease, g.token) for g in self.held.values())))
+        self.say(tm.RenewLeases(self.peer, tuple((g.lease, g.token) for g in self.held.values())))
         for asked in self.pending.values():
             self.say(asked)
 
     def bye(self) -> None:
-        self.say(ClientBye(self.peer))
+        self.say(tm.ClientBye(self.peer))
         self.pending.clear()
         self.held.clear()
 
-    def take(self, message: ToClient) -> None:
+    def take(self, message: tm.ToClient) -> None:
         match message:
-            case Granted(request, grant):
+            case tm.Granted(request, grant):
                 if self.pending.pop(request, None) is not None:
                     self.held[grant.lease] = grant
                 elif grant.lease not in self.held:
-                    self.say(ReleaseLease(self.peer, grant.lease, grant.token))
-            case Refused(request):
+                    self.say(tm.ReleaseLease(self.peer, grant.lease, grant.token))
+            case tm.Refused(request):
                 if self.pending.pop(request, None) is not None:
                     self.refused.append(message)
-            case LeaseLost(lease):
+            case tm.LeaseLost(lease):
                 if self.held.pop(lease, None) is not None:
                     self.lost.append(message)
             case _:
@@ -156,8 +143,8 @@ class World:
         self.serial: Iterator[int] = count(1)
         self.boxes: dict[str, SimBox] = {}
         self.clients: dict[str, SimClient] = {}
-        self.up: dict[str, deque[FromBox | FromClient]] = {}
-        self.down: dict[str, deque[ToBox | ToClient]] = {}
+        self.up: dict[str, deque[tm.FromBox | tm.FromClient]] = {}
+        self.down: dict[str, deque[tm.ToBox | tm.ToClient]] = {}
         self.holders: dict[str, str] = {}
         self.log: list[LogEvent] = []
         self.run = 0
@@ -210,7 +197,7 @@ class World:
 
     # Time and messages
 
-    def tell_tracker(self, event: FromBox | FromClient | Tick) -> None:
+    def tell_tracker(self, event: tm.FromBox | tm.FromClient | Tick) -> None:
         for command in self.state.handle(event, self.now):  # type: ignore[arg-type]
             match command:
                 case Send(peer, message):

@@ -241,14 +241,7 @@ def _failed(
     )
 
 
-def _fill(
-    store: RecordStore,
-    run: Run,
-    count: int,
-    devices: tuple[int, ...],
-    rng: random.Random,
-    salt: int,
-) -> None:
+def _fill(store: RecordStore, run: Run, count: int, devices: tuple[int, ...], rng: random.Random, salt: int) -> None:
     """`count` trials a task, better and better, some failing; then the finals."""
     trials = []
     for i, task in enumerate(run.tasks):
@@ -348,16 +341,7 @@ class FakeTracker:
             ("rack1-01/0", "leased", "", "ada", 6400.0, 0.4, cpu, ZEN3),
             ("rack1-02/0", "gone", "its box is gone", None, 5100.0, 312.0, cpu, ZEN3),
             ("rack1-03/0", "quarantined", "the probe kernel failed after a crash", None, 90.0, 0.9, cpu, ZEN3),
-            (
-                "lab-xeon/0",
-                "ready",
-                "",
-                None,
-                1200.0,
-                0.6,
-                xeon,
-                XEON,
-            ),
+            ("lab-xeon/0", "ready", "", None, 1200.0, 0.6, xeon, XEON),
         ]
         return [
             DeviceInfo(

@@ -10,13 +10,7 @@ GIB = 1024**3
 CPU = Capabilities.of(
     "zen3",
     ("cpu", "lab-a"),
-    {
-        "arch": "znver3",
-        "cores": 8,
-        "memory": 16 * GIB,
-        "features": ("avx2", "fma"),
-        "cpu_model": "AMD EPYC 7B13",
-    },
+    {"arch": "znver3", "cores": 8, "memory": 16 * GIB, "features": ("avx2", "fma"), "cpu_model": "AMD EPYC 7B13"},
 )
 
 

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from rpc_server.wire.tracker_messages import (
-    Admin,
-    BoxBye,
-    BoxHello,
-    CancelRequest,
-    CheckResult,
-    LeaseOver,
-    ReleaseLease,
-    RenewLeases,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import DeviceSpec, HeldLease
 from tests.kit.farm.tracker_script import Script, ask, hello, lent
 from tracker.log import LogKind
@@ -22,18 +13,18 @@ def story() -> Script:
     """A farm's day, in which everything happens once at least."""
     script = Script()
     held = HeldLease(lease="old-7", slot=0, token="7-s", user="eve", client="c9")
-    script(BoxHello("box-b", "b", "b:9091", (DeviceSpec(slot=0, key="gpu"),), (held,), 7))
+    script(tm.BoxHello("box-b", "b", "b:9091", (DeviceSpec(slot=0, key="gpu"),), (held,), 7))
     script(hello())
-    script(CheckResult("box-a", 0, True, "fit"))
+    script(tm.CheckResult("box-a", 0, True, "fit"))
     mine = lent(script)
     script(ask("r2"))
-    script(CancelRequest("c1", "r2"))
+    script(tm.CancelRequest("c1", "r2"))
     script(ask("r3", wait_s=0.0))
-    script(RenewLeases("c1", ((mine.lease, "1-wrong"),)))
-    script(ReleaseLease("c1", mine.lease, mine.token))
-    script(LeaseOver("box-a", mine.lease))
-    script(Admin("drain", "a/0", "moving it"))
-    script(BoxBye("box-b", "shut down"))
+    script(tm.RenewLeases("c1", ((mine.lease, "1-wrong"),)))
+    script(tm.ReleaseLease("c1", mine.lease, mine.token))
+    script(tm.LeaseOver("box-a", mine.lease))
+    script(tm.Admin("drain", "a/0", "moving it"))
+    script(tm.BoxBye("box-b", "shut down"))
     script(Tick())
     return script
 

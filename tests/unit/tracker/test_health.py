@@ -4,21 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpc_server.wire.tracker_messages import (
-    Admin,
-    BoxBye,
-    CancelRequest,
-    CheckDevice,
-    CheckResult,
-    GrantLease,
-    KeepStanding,
-    LeaseLost,
-    LeaseOver,
-    Queued,
-    ReleaseLease,
-    RevokeLease,
-    SuspectDevice,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import DeviceSpec
 from tests.kit.farm.tracker_script import Script, ask, hello, lent
 from tracker.errors import UnknownDeviceError
@@ -28,31 +14,31 @@ from tracker.state import Tick
 def test_a_failed_check_quarantines_until_a_passing_one() -> None:
     script = Script(late_s=100.0, box_timeout_s=100.0, recheck_s=60.0)
     script(hello())
-    script(SuspectDevice("box-a", 0, "a kernel hung"))
+    script(tm.SuspectDevice("box-a", 0, "a kernel hung"))
     assert script.state_of("a/0") == "suspect"
-    assert script(Tick(), 1.1) == [("box-a", CheckDevice(0))]
-    assert script(Tick(), 15.1) == [("box-a", CheckDevice(0))]
-    script(CheckResult("box-a", 0, False, "half the speed"))
+    assert script(Tick(), 1.1) == [("box-a", tm.CheckDevice(0))]
+    assert script(Tick(), 15.1) == [("box-a", tm.CheckDevice(0))]
+    script(tm.CheckResult("box-a", 0, False, "half the speed"))
     assert script.state_of("a/0") == "quarantined"
     assert script.device("a/0").reason == "it failed a check: half the speed"
-    assert script(ask()) == [("c1", Queued("r1", 1, 1, 1, None))]
+    assert script(ask()) == [("c1", tm.Queued("r1", 1, 1, 1, None))]
     script(ask(), 9.0)
-    assert ("box-a", CheckDevice(0)) in script(Tick(), 51.1)
+    assert ("box-a", tm.CheckDevice(0)) in script(Tick(), 51.1)
     script(ask("r2"))
-    sent = script(CheckResult("box-a", 0, True))
-    assert sent[0] == ("box-a", KeepStanding(0, "ok", "it passed a check", False))
-    assert isinstance(sent[1][1], GrantLease)
+    sent = script(tm.CheckResult("box-a", 0, True))
+    assert sent[0] == ("box-a", tm.KeepStanding(0, "ok", "it passed a check", False))
+    assert isinstance(sent[1][1], tm.GrantLease)
 
 
 def test_a_reported_fault_has_the_device_checked() -> None:
     script = Script(late_s=100.0, box_timeout_s=100.0)
     script(hello())
     grant = lent(script)
-    script(ReleaseLease("c1", grant.lease, grant.token, "no session opens"))
+    script(tm.ReleaseLease("c1", grant.lease, grant.token, "no session opens"))
     assert script.state_of("a/0") == "suspect"
-    script(LeaseOver("box-a", grant.lease))
+    script(tm.LeaseOver("box-a", grant.lease))
     assert script.state_of("a/0") == "suspect"
-    assert script(Tick(), 1.1) == [("box-a", CheckDevice(0))]
+    assert script(Tick(), 1.1) == [("box-a", tm.CheckDevice(0))]
 
 
 def test_a_request_said_again_after_it_was_refused_or_cancelled_does_not_queue_anew() -> None:
@@ -60,7 +46,7 @@ def test_a_request_said_again_after_it_was_refused_or_cancelled_does_not_queue_a
     (refused,) = script(ask("r1", wait_s=0.0))
     assert script(ask("r1", wait_s=0.0)) == [refused]
     script(ask("r2"))
-    script(CancelRequest("c1", "r2"))
+    script(tm.CancelRequest("c1", "r2"))
     assert script(ask("r2")) == []
     assert script.state.queue_page().queues == ()
 
@@ -70,14 +56,16 @@ def test_a_drained_device_finishes_its_lease_and_gets_no_other() -> None:
     script(hello())
     grant = lent(script)
     script(ask("r2", "c2"))
-    assert script(Admin("drain", "a/0", "moving it")) == [("box-a", KeepStanding(0, "draining", "moving it", True))]
+    assert script(tm.Admin("drain", "a/0", "moving it")) == [
+        ("box-a", tm.KeepStanding(0, "draining", "moving it", True))
+    ]
     assert script.state_of("a/0") == "draining"
-    script(ReleaseLease("c1", grant.lease, grant.token))
-    assert script(LeaseOver("box-a", grant.lease)) == []
-    script(CheckResult("box-a", 0, True))
+    script(tm.ReleaseLease("c1", grant.lease, grant.token))
+    assert script(tm.LeaseOver("box-a", grant.lease)) == []
+    script(tm.CheckResult("box-a", 0, True))
     assert script.state_of("a/0") == "draining"
-    sent = script(Admin("undrain", "a/0"))
-    assert isinstance(sent[1][1], GrantLease)
+    sent = script(tm.Admin("undrain", "a/0"))
+    assert isinstance(sent[1][1], tm.GrantLease)
 
 
 def test_a_quarantined_device_loses_its_lease_and_only_an_admin_brings_it_back() -> None:
@@ -85,15 +73,15 @@ def test_a_quarantined_device_loses_its_lease_and_only_an_admin_brings_it_back()
     script(hello())
     grant = lent(script)
     lost = "device a/0 was quarantined: smoke"
-    assert script(Admin("quarantine", "a", "smoke")) == [
-        ("box-a", KeepStanding(0, "quarantined", "smoke", True)),
-        ("c1", LeaseLost(grant.lease, lost)),
-        ("box-a", RevokeLease(grant.lease, lost)),
+    assert script(tm.Admin("quarantine", "a", "smoke")) == [
+        ("box-a", tm.KeepStanding(0, "quarantined", "smoke", True)),
+        ("c1", tm.LeaseLost(grant.lease, lost)),
+        ("box-a", tm.RevokeLease(grant.lease, lost)),
     ]
-    script(LeaseOver("box-a", grant.lease))
-    script(CheckResult("box-a", 0, True))
+    script(tm.LeaseOver("box-a", grant.lease))
+    script(tm.CheckResult("box-a", 0, True))
     assert script.state_of("a/0") == "quarantined"
-    script(Admin("unquarantine", "a"))
+    script(tm.Admin("unquarantine", "a"))
     assert script.state_of("a/0") == "ready"
 
 
@@ -102,15 +90,15 @@ def test_a_standing_outlives_the_tracker_and_the_box() -> None:
     script = Script()
     script(hello(devices=(spec,)))
     assert (script.state_of("a/0"), script.device("a/0").reason) == ("quarantined", "smoke")
-    script(BoxBye("box-a"))
+    script(tm.BoxBye("box-a"))
     sent = script(hello(peer="box-a2"))
-    assert ("box-a2", KeepStanding(0, "quarantined", "smoke", True)) in sent
+    assert ("box-a2", tm.KeepStanding(0, "quarantined", "smoke", True)) in sent
     assert script.state_of("a/0") == "quarantined"
 
 
 def test_an_unknown_target_is_an_error() -> None:
     script = Script()
     with pytest.raises(UnknownDeviceError, match="'nope'"):
-        script(Admin("drain", "nope"))
+        script(tm.Admin("drain", "nope"))
     with pytest.raises(UnknownDeviceError):
         script.state.find("nope")

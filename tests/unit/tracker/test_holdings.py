@@ -7,18 +7,7 @@ import gc
 import pytest
 
 from compiler.errors import TunefarmError
-from rpc_server.wire.tracker_messages import (
-    CancelRequest,
-    FromClient,
-    Granted,
-    LeaseLost,
-    LeaseReleased,
-    Queued,
-    Refused,
-    ReleaseLease,
-    RenewLeases,
-    RequestDevice,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import LeaseGrant
 from tracker.errors import LeaseLostError, NoDeviceError
 from tracker.holdings import Holdings, Lease, Pending
@@ -29,15 +18,15 @@ class Line(Holdings):
 
     def __init__(self) -> None:
         super().__init__("me")
-        self.said: list[FromClient] = []
+        self.said: list[tm.FromClient] = []
         self.post = self.said.append
 
     def asked(self, request: str = "r1", owner: object = None) -> Pending:
-        return self.ask(RequestDevice("me", request, "ann", "cpu"), owner)
+        return self.ask(tm.RequestDevice("me", request, "ann", "cpu"), owner)
 
     def held(self, request: str = "r1") -> Lease:
         pending = self.asked(request)
-        self.handle(Granted(request, grant(f"run-{request}")))
+        self.handle(tm.Granted(request, grant(f"run-{request}")))
         assert pending.is_over
         assert pending.lease is not None
         self.said.clear()
@@ -64,19 +53,19 @@ def test_a_request_is_said_again_until_granted_then_its_lease_is_renewed() -> No
     pending = line.asked()
     assert line.said == [pending.asked]
     assert line.beat() == [pending.asked]
-    place = Queued("r1", 2, 3, 1)
+    place = tm.Queued("r1", 2, 3, 1)
     line.handle(place)
     assert pending.place == place
-    line.handle(Granted("r1", grant()))
+    line.handle(tm.Granted("r1", grant()))
     assert pending.lease is not None
     assert (pending.lease.host, pending.lease.port, pending.lease.is_held) == ("::1", 9091, True)
-    assert line.beat() == [RenewLeases("me", (("run-r1", "1-run-r1"),))]
+    assert line.beat() == [tm.RenewLeases("me", (("run-r1", "1-run-r1"),))]
 
 
 def test_a_refusal_becomes_its_error() -> None:
     line = Line()
     pending = line.asked()
-    line.handle(Refused("r1", "no_device", "none", "wait"))
+    line.handle(tm.Refused("r1", "no_device", "none", "wait"))
     assert pending.is_over
     assert isinstance(pending.error, NoDeviceError)
     assert pending.error.hint == "wait"
@@ -87,13 +76,13 @@ def test_a_release_is_said_until_it_is_heard() -> None:
     line = Line()
     lease = line.held()
     lease.release("broken")
-    release = ReleaseLease("me", "run-r1", "1-run-r1", "broken")
+    release = tm.ReleaseLease("me", "run-r1", "1-run-r1", "broken")
     assert line.said == [release]
     assert not lease.is_held
     lease.release()
     assert line.said == [release]
     assert line.beat() == [release]
-    line.handle(LeaseReleased("run-r1"))
+    line.handle(tm.LeaseReleased("run-r1"))
     assert line.beat() == []
     with pytest.raises(LeaseLostError, match="it was released"):
         lease.check()
@@ -113,7 +102,7 @@ def test_a_lost_lease_tells_who_watches_and_is_not_renewed() -> None:
     lease = line.held()
     told: list[str] = []
     lease.on_lost(told.append)
-    line.handle(LeaseLost("run-r1", "box a is gone"))
+    line.handle(tm.LeaseLost("run-r1", "box a is gone"))
     assert told == ["box a is gone"]
     lease.on_lost(told.append)
     assert len(told) == 2
@@ -122,7 +111,7 @@ def test_a_lost_lease_tells_who_watches_and_is_not_renewed() -> None:
         lease.check()
     lease.release()
     assert line.said == []
-    line.handle(LeaseLost("run-r1", "again"))
+    line.handle(tm.LeaseLost("run-r1", "again"))
     assert len(told) == 2
 
 
@@ -130,15 +119,15 @@ def test_a_grant_nobody_waits_for_goes_back() -> None:
     line = Line()
     pending = line.asked()
     line.give_up(pending)
-    assert line.said[-1] == CancelRequest("me", "r1")
-    line.handle(Granted("r1", grant()))
-    assert line.said[-1] == ReleaseLease("me", "run-r1", "1-run-r1")
+    assert line.said[-1] == tm.CancelRequest("me", "r1")
+    line.handle(tm.Granted("r1", grant()))
+    assert line.said[-1] == tm.ReleaseLease("me", "run-r1", "1-run-r1")
 
 
 def test_a_grant_said_twice_is_one_lease() -> None:
     line = Line()
     lease = line.held()
-    line.handle(Granted("r1", grant()))
+    line.handle(tm.Granted("r1", grant()))
     assert line.said == []
     assert lease.is_held
 
@@ -146,9 +135,9 @@ def test_a_grant_said_twice_is_one_lease() -> None:
 def test_giving_up_what_has_just_come_releases_it() -> None:
     line = Line()
     pending = line.asked()
-    line.handle(Granted("r1", grant()))
+    line.handle(tm.Granted("r1", grant()))
     line.give_up(pending)
-    assert isinstance(line.said[-1], ReleaseLease)
+    assert isinstance(line.said[-1], tm.ReleaseLease)
 
 
 def test_a_finalizer_releases_on_the_next_beat() -> None:
@@ -156,7 +145,7 @@ def test_a_finalizer_releases_on_the_next_beat() -> None:
     lease = line.held()
     lease.release_later()
     assert lease.is_held
-    assert [type(message) for message in line.beat()] == [ReleaseLease]
+    assert [type(message) for message in line.beat()] == [tm.ReleaseLease]
     assert not lease.is_held
 
 
@@ -166,7 +155,7 @@ def test_a_lease_keeps_its_owner_alive() -> None:
 
     line = Line()
     pending = line.asked(owner=Owner())
-    line.handle(Granted("r1", grant()))
+    line.handle(tm.Granted("r1", grant()))
     lease = pending.lease
     del pending
     gc.collect()

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from rpc_server.wire.tracker_messages import (
-    BoxHeartbeat,
-    BoxWelcome,
-    CancelRequest,
-    ClientBye,
-    Granted,
-    GrantLease,
-    LeaseAccepted,
-    LeaseLost,
-    LeaseOver,
-    LeaseReleased,
-    Queued,
-    Refused,
-    ReleaseLease,
-    Renewed,
-    RenewLeases,
-    RevokeLease,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import LeaseGrant
 from tests.kit.farm.tracker_script import Script, ask, hello, lent
 from tracker.state import Tick
@@ -29,8 +12,8 @@ from tracker.state import Tick
 
 def test_a_lease_from_request_to_end() -> None:
     script = Script()
-    assert script(hello()) == [("box-a", BoxWelcome("run", 1.0))]
-    offer = GrantLease(lease="run-1", slot=0, token="1-s1", number=1, user="ann", client="c1", left_s=None)
+    assert script(hello()) == [("box-a", tm.BoxWelcome("run", 1.0))]
+    offer = tm.GrantLease(lease="run-1", slot=0, token="1-s1", number=1, user="ann", client="c1", left_s=None)
     assert script(ask()) == [("box-a", offer)]
     assert script.state_of("a/0") == "leased"
     grant = LeaseGrant(
@@ -45,14 +28,14 @@ def test_a_lease_from_request_to_end() -> None:
         renew_s=1.0,
         grace_s=10.0,
     )
-    assert script(LeaseAccepted("box-a", "run-1")) == [("c1", Granted("r1", grant))]
-    assert script(RenewLeases("c1", (("run-1", "1-s1"),)), 5.0) == [("c1", Renewed("run"))]
-    assert script(ReleaseLease("c1", "run-1", "1-s1")) == [
-        ("c1", LeaseReleased("run-1")),
-        ("box-a", RevokeLease("run-1", "released")),
+    assert script(tm.LeaseAccepted("box-a", "run-1")) == [("c1", tm.Granted("r1", grant))]
+    assert script(tm.RenewLeases("c1", (("run-1", "1-s1"),)), 5.0) == [("c1", tm.Renewed("run"))]
+    assert script(tm.ReleaseLease("c1", "run-1", "1-s1")) == [
+        ("c1", tm.LeaseReleased("run-1")),
+        ("box-a", tm.RevokeLease("run-1", "released")),
     ]
     assert script.state_of("a/0") == "leased"
-    assert script(LeaseOver("box-a", "run-1")) == []
+    assert script(tm.LeaseOver("box-a", "run-1")) == []
     assert script.state_of("a/0") == "ready"
     assert script.kinds() == ["registered", "granted", "active", "ending", "ended"]
     assert script.device("a/0").busy_s == 5.0
@@ -63,11 +46,11 @@ def test_the_device_goes_to_the_next_only_when_its_box_is_done() -> None:
     script = Script()
     script(hello())
     grant = lent(script)
-    assert script(ask("r2", "c2")) == [("c2", Queued("r2", 1, 1, 1, None))]
-    script(ReleaseLease("c1", grant.lease, grant.token))
-    ((peer, message),) = script(LeaseOver("box-a", grant.lease))
+    assert script(ask("r2", "c2")) == [("c2", tm.Queued("r2", 1, 1, 1, None))]
+    script(tm.ReleaseLease("c1", grant.lease, grant.token))
+    ((peer, message),) = script(tm.LeaseOver("box-a", grant.lease))
     assert peer == "box-a"
-    assert isinstance(message, GrantLease)
+    assert isinstance(message, tm.GrantLease)
     assert (message.lease, message.number, message.client) == ("run-2", 2, "c2")
 
 
@@ -75,12 +58,12 @@ def test_asking_again_is_a_sign_of_life_and_gives_a_lost_grant_again() -> None:
     script = Script()
     script(hello())
     grant = lent(script)
-    assert script(ask()) == [("c1", Granted("r1", grant))]
+    assert script(ask()) == [("c1", tm.Granted("r1", grant))]
     script(ask("r2", "c2"))
     ((_, place),) = script(ask("r2", "c2"), 1.0)
-    assert isinstance(place, Queued)
+    assert isinstance(place, tm.Queued)
     ((_, refused),) = script(ask("r2", "thief"))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, tm.Refused)
 
 
 def test_a_request_is_refused_when_its_wait_is_over() -> None:
@@ -88,8 +71,8 @@ def test_a_request_is_refused_when_its_wait_is_over() -> None:
     script(hello())
     lent(script)
     script(ask("r2", "c2", wait_s=3.0))
-    script(BoxHeartbeat("box-a", ("run-1",)), 1.9)
-    script(BoxHeartbeat("box-a", ("run-1",)), 1.0)
+    script(tm.BoxHeartbeat("box-a", ("run-1",)), 1.9)
+    script(tm.BoxHeartbeat("box-a", ("run-1",)), 1.0)
     assert script(Tick()) == []
     ((peer, refused),) = script(Tick(), 0.2)
     assert peer == "c2"
@@ -111,10 +94,10 @@ def test_a_cancelled_request_is_forgotten_and_a_cancelled_grant_goes_back() -> N
     script(hello())
     lent(script)
     script(ask("r2", "c2"))
-    assert script(CancelRequest("thief", "r2")) == []
-    assert script(CancelRequest("c2", "r2")) == []
-    assert script(CancelRequest("c1", "r1")) == [("box-a", RevokeLease("run-1", "cancelled"))]
-    assert script(LeaseOver("box-a", "run-1")) == []
+    assert script(tm.CancelRequest("thief", "r2")) == []
+    assert script(tm.CancelRequest("c2", "r2")) == []
+    assert script(tm.CancelRequest("c1", "r1")) == [("box-a", tm.RevokeLease("run-1", "cancelled"))]
+    assert script(tm.LeaseOver("box-a", "run-1")) == []
     assert script.state_of("a/0") == "ready"
 
 
@@ -133,18 +116,18 @@ def test_a_silent_clients_device_returns_after_the_grace_period() -> None:
     script = Script(box_timeout_s=100.0, late_s=100.0)
     script(hello())
     grant = lent(script)
-    script(RenewLeases("c1", ((grant.lease, grant.token),)), 8.0)
+    script(tm.RenewLeases("c1", ((grant.lease, grant.token),)), 8.0)
     assert script(Tick(), 9.9) == []
     lost = "its client was silent for 10 s"
     assert script(Tick(), 0.2) == [
-        ("c1", LeaseLost(grant.lease, lost)),
-        ("box-a", RevokeLease(grant.lease, lost)),
+        ("c1", tm.LeaseLost(grant.lease, lost)),
+        ("box-a", tm.RevokeLease(grant.lease, lost)),
     ]
-    script(LeaseOver("box-a", grant.lease))
+    script(tm.LeaseOver("box-a", grant.lease))
     assert script.state_of("a/0") == "ready"
-    assert script(RenewLeases("c1", ((grant.lease, grant.token),)))[0] == (
+    assert script(tm.RenewLeases("c1", ((grant.lease, grant.token),)))[0] == (
         "c1",
-        LeaseLost(grant.lease, "it has ended or expired"),
+        tm.LeaseLost(grant.lease, "it has ended or expired"),
     )
 
 
@@ -154,9 +137,9 @@ def test_a_lease_ends_at_its_time_limit_though_renewed() -> None:
     grant = lent(script, session_timeout_s=12.0)
     assert grant.session_timeout_s == 12.0
     for _ in range(3):
-        script(RenewLeases("c1", ((grant.lease, grant.token),)), 4.0)
+        script(tm.RenewLeases("c1", ((grant.lease, grant.token),)), 4.0)
     sent = script(Tick(), 0.1)
-    assert ("c1", LeaseLost(grant.lease, "its time limit is reached")) in sent
+    assert ("c1", tm.LeaseLost(grant.lease, "its time limit is reached")) in sent
 
 
 def test_a_client_that_leaves_gives_everything_back() -> None:
@@ -164,11 +147,11 @@ def test_a_client_that_leaves_gives_everything_back() -> None:
     script(hello())
     grant = lent(script)
     script(ask("r2", "c1"))
-    assert script(ClientBye("c1")) == [("box-a", RevokeLease(grant.lease, "its client left"))]
-    script(LeaseOver("box-a", grant.lease))
+    assert script(tm.ClientBye("c1")) == [("box-a", tm.RevokeLease(grant.lease, "its client left"))]
+    script(tm.LeaseOver("box-a", grant.lease))
     assert script.state_of("a/0") == "ready"
     assert not script.state.farm.clients
-    assert script(ClientBye("c1")) == []
+    assert script(tm.ClientBye("c1")) == []
 
 
 # Old tokens
@@ -178,13 +161,13 @@ def test_an_old_token_is_refused_and_harms_nobody() -> None:
     script = Script()
     script(hello())
     old = lent(script)
-    script(ReleaseLease("c1", old.lease, old.token))
-    script(LeaseOver("box-a", old.lease))
+    script(tm.ReleaseLease("c1", old.lease, old.token))
+    script(tm.LeaseOver("box-a", old.lease))
     new = lent(script, "r2", "c2")
-    assert script(ReleaseLease("c1", old.lease, old.token)) == [("c1", LeaseReleased(old.lease))]
-    wrong = LeaseLost(new.lease, "the token is not this lease's")
-    assert script(ReleaseLease("c1", new.lease, old.token)) == [("c1", wrong)]
-    assert script(RenewLeases("c1", ((new.lease, old.token),)))[0] == ("c1", wrong)
+    assert script(tm.ReleaseLease("c1", old.lease, old.token)) == [("c1", tm.LeaseReleased(old.lease))]
+    wrong = tm.LeaseLost(new.lease, "the token is not this lease's")
+    assert script(tm.ReleaseLease("c1", new.lease, old.token)) == [("c1", wrong)]
+    assert script(tm.RenewLeases("c1", ((new.lease, old.token),)))[0] == ("c1", wrong)
     assert script.device("a/0").lease == new.lease
     assert script.kinds()[-2:] == ["stale_token", "stale_token"]
 
@@ -218,8 +201,8 @@ def test_a_place_in_the_queue_comes_with_a_guess_of_the_wait() -> None:
     script = Script(late_s=1000.0, box_timeout_s=1000.0, grace_s=1000.0)
     script(hello(slots=2))
     grant = lent(script)
-    script(ReleaseLease("c1", grant.lease, grant.token), 20.0)
-    script(LeaseOver("box-a", grant.lease))
+    script(tm.ReleaseLease("c1", grant.lease, grant.token), 20.0)
+    script(tm.LeaseOver("box-a", grant.lease))
     lent(script, "r2")
     lent(script, "r3")
     ((_, place),) = script(ask("r4", "c4"))
@@ -232,4 +215,4 @@ def test_floods_are_refused() -> None:
         script(ask(f"r{i}"))
     ((_, refused),) = script(ask("one-more"))
     assert refused.kind == "tracker_busy"
-    assert any(isinstance(m, Queued) for _, m in script(ask("other", "c2")))
+    assert any(isinstance(m, tm.Queued) for _, m in script(ask("other", "c2")))

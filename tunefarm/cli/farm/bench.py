@@ -204,10 +204,7 @@ def _follow(
 
 
 def _retune(
-    slower: Sequence[ReportLine],
-    flags: dict[str, tuple[str, ...]],
-    given: dict[str, Any],
-    files: Mapping[str, str],
+    slower: Sequence[ReportLine], flags: dict[str, tuple[str, ...]], given: dict[str, Any], files: Mapping[str, str]
 ) -> None:
     """Start a tuning run for each device on which tuned kernels or models became slower, in turn."""
     by_device: dict[str, list[str]] = {}

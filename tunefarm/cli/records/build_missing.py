@@ -19,12 +19,7 @@ _POLL_S = 1.0
 
 
 def tune_missing(
-    client: Client,
-    missing: Sequence[tuple[Item, TuningTask]],
-    *,
-    key: str,
-    trials: int,
-    wait: float,
+    client: Client, missing: Sequence[tuple[Item, TuningTask]], *, key: str, trials: int, wait: float
 ) -> None:
     """Have the web app tune kernels for their target, and wait so many seconds for it.
 

@@ -218,12 +218,7 @@ def _in_turns(farm: DemoFarm, model: Path, artifact: str) -> dict[str, float]:
 
 
 def _print_result(
-    console: Console,
-    farm: DemoFarm,
-    run: Run,
-    report: Mapping[str, Any],
-    times: Mapping[str, float],
-    elapsed: float,
+    console: Console, farm: DemoFarm, run: Run, report: Mapping[str, Any], times: Mapping[str, float], elapsed: float
 ) -> None:
     with RecordStore.open(farm.db) as store:
         failures = store.runs.failures(run.id)

@@ -70,10 +70,7 @@ def extract_tasks(
             continue
         tasks.append(
             SearchTask(
-                compute_dag=ComputeDAG(tensors),
-                target=chosen,
-                hardware_params=hardware_params,
-                desc=_described(kernel),
+                compute_dag=ComputeDAG(tensors), target=chosen, hardware_params=hardware_params, desc=_described(kernel)
             )
         )
         weights.append(kernel.weight)

@@ -210,7 +210,5 @@ def distill_record_file(in_file: str | Path, out_file: str | Path) -> None:
     Path(out_file).write_text("".join(dump_record_to_string(*pair) + "\n" for pair in best.values()), encoding="utf-8")
 
 
-def _succeeded(
-    pairs: Iterable[tuple[MeasureInput, MeasureResult]],
-) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+def _succeeded(pairs: Iterable[tuple[MeasureInput, MeasureResult]]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     return (pair for pair in pairs if pair[1].error_no == 0)

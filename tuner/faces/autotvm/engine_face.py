@@ -205,12 +205,7 @@ def _run(
 
     remembered = RememberedResults(strategy)
     tuned = tuning_task(task)
-    search = TaskSearch(
-        task=tuned,
-        strategy=remembered,
-        recognise=lambda digest, trace: None,
-        source=source,
-    )
+    search = TaskSearch(task=tuned, strategy=remembered, recognise=lambda digest, trace: None, source=source)
 
     def tell(_: int, candidate: Proposal, done: TrialDone) -> None:
         assert isinstance(candidate, ConfigProposal)

@@ -111,11 +111,7 @@ class OwnRunner(FaceRunner):
     A runner that overrides `run`, or has a loader of the program's own, is called with the builds of each round."""
 
     def __init__(
-        self,
-        timeout: float = 5,
-        n_parallel: int | None = None,
-        *timing: Any,
-        module_loader: ModuleLoader | None = None,
+        self, timeout: float = 5, n_parallel: int | None = None, *timing: Any, module_loader: ModuleLoader | None = None
     ) -> None:
         super().__init__(timeout, *(timing or (4, 3, 0, 0.1, False)))
         if module_loader is not None and not callable(module_loader):

@@ -106,8 +106,7 @@ class Task:
         if self.name not in TASK_TABLE:
             known = ", ".join(TASK_TABLE) or "none"
             raise ConfigError(
-                f"no template is called {self.name!r}",
-                hint=f"import the module that defines it; registered: {known}",
+                f"no template is called {self.name!r}", hint=f"import the module that defines it; registered: {known}"
             )
         return TASK_TABLE[self.name]
 

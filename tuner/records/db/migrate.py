@@ -88,8 +88,7 @@ def migrations_folder() -> Path:
     folder = package.parent / "migrations"
     if not (folder / "env.py").is_file():
         raise RecordError(
-            f"the migrations are missing from {folder.parent}",
-            hint="reinstall tunefarm: pip install tunefarm",
+            f"the migrations are missing from {folder.parent}", hint="reinstall tunefarm: pip install tunefarm"
         )
     return folder
 

@@ -228,13 +228,7 @@ class TrialRow(Base):
         UniqueConstraint("run_id", "sequence"),
         Index("ix_trials_task_sequence", "task_id", "sequence"),
         Index("ix_trials_candidate", "candidate_id"),
-        Index(
-            "ix_trials_ranking",
-            "key_id",
-            "cost",
-            sqlite_where=text("eligible"),
-            postgresql_where=text("eligible"),
-        ),
+        Index("ix_trials_ranking", "key_id", "cost", sqlite_where=text("eligible"), postgresql_where=text("eligible")),
         Index(
             "ix_trials_improved",
             "task_id",
@@ -251,13 +245,7 @@ class TrialRow(Base):
             postgresql_where=text("status = 'failed'"),
         ),
         Index("ix_trials_device", "device_id", "finished_at"),
-        Index(
-            "ix_trials_suspect",
-            "key_id",
-            "cost",
-            sqlite_where=text("suspect"),
-            postgresql_where=text("suspect"),
-        ),
+        Index("ix_trials_suspect", "key_id", "cost", sqlite_where=text("suspect"), postgresql_where=text("suspect")),
         Index(
             "ix_trials_energy",
             "key_id",

@@ -86,10 +86,7 @@ class RememberedLookups:
             return self._watch
 
     def best_of(
-        self,
-        workloads: Collection[str],
-        place: Place,
-        look_up: Callable[[Collection[str]], Mapping[str, BestLookup]],
+        self, workloads: Collection[str], place: Place, look_up: Callable[[Collection[str]], Mapping[str, BestLookup]]
     ) -> dict[str, BestLookup]:
         """Return all of `workloads` from memory, or all from `look_up`.
         They are thus of one state of the store."""

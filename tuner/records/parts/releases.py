@@ -69,12 +69,7 @@ class ReleaseRecords(StorePart):
         return self._read(ask)
 
     def look_up(
-        self,
-        name: str,
-        workload_key: str,
-        target: str,
-        device_class: str | None = None,
-        toolchain: str | None = None,
+        self, name: str, workload_key: str, target: str, device_class: str | None = None, toolchain: str | None = None
     ) -> Choice[ReleaseEntry]:
         """Look up as `BestRecords.look_up` does, among a release's configs alone.
 

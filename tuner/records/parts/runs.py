@@ -59,11 +59,7 @@ class RunRecords(StorePart):
         return self._write(lambda c: runs.set_budgets(c, run_id, budgets))
 
     def take(
-        self,
-        run_id: int,
-        owner: str,
-        is_gone: Callable[[str], bool] = lambda _owner: False,
-        queued_only: bool = False,
+        self, run_id: int, owner: str, is_gone: Callable[[str], bool] = lambda _owner: False, queued_only: bool = False
     ) -> None:
         """Make the run `owner`'s for `claims.LEASE_S` seconds.
         Raises RunBusy while another owner renews it, unless `is_gone` knows that one to be dead. An earlier owner's

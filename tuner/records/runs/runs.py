@@ -81,11 +81,7 @@ def set_state(
     use: RunUse | None = None,
 ) -> Run:  # fmt: skip
     now = at or utcnow()
-    values: dict[str, Any] = {
-        "state": str(state),
-        "updated_at": now,
-        "finished_at": now if state.ended else None,
-    }
+    values: dict[str, Any] = {"state": str(state), "updated_at": now, "finished_at": now if state.ended else None}
     if message is not None:
         values["message"] = message
     if use is not None:

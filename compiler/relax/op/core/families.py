@@ -22,13 +22,7 @@ def flat(use: Backward) -> Gradients:
 
 
 def unary(
-    name: str,
-    te: TeForm,
-    doc: str,
-    *,
-    infer: InferRule | None = None,
-    flops: int = 1,
-    gradient: Gradient | RefusedPart,
+    name: str, te: TeForm, doc: str, *, infer: InferRule | None = None, flops: int = 1, gradient: Gradient | RefusedPart
 ) -> Callable[[TensorArg], Call]:
     """The operator `relax.<name>` of one tensor `x`; it needs floats unless `infer` says otherwise."""
 
@@ -58,12 +52,7 @@ def elementwise(
 
 
 def binary(
-    name: str,
-    te: TeForm,
-    doc: str,
-    *,
-    infer: InferRule | None = None,
-    gradient: Gradient | RefusedPart,
+    name: str, te: TeForm, doc: str, *, infer: InferRule | None = None, gradient: Gradient | RefusedPart
 ) -> Callable[[TensorArg, TensorArg], Call]:
     """The operator `relax.<name>` of two tensors `x1` and `x2` that broadcast."""
 

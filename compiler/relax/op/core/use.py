@@ -164,8 +164,7 @@ class Use:
         if len(set(known.values())) > 1:
             listed = " and ".join(f"{name} {dtype}" for name, dtype in known.items())
             self.fail(
-                f"the element types differ: {listed}{self._shapes(names)}",
-                hint="convert one with relax.op.astype",
+                f"the element types differ: {listed}{self._shapes(names)}", hint="convert one with relax.op.astype"
             )
         return next(iter(known.values())) if len(known) == len(found) else ""
 

@@ -98,11 +98,7 @@ def _to_tensor(expr: list[Any]) -> Tensor:
 
 
 @operator(
-    "relax.shape_to_tensor",
-    infer=_to_tensor_info,
-    te=_to_tensor,
-    host=lambda expr: np.array(expr, "int64"),
-    **_SIZES,
+    "relax.shape_to_tensor", infer=_to_tensor_info, te=_to_tensor, host=lambda expr: np.array(expr, "int64"), **_SIZES
 )
 def shape_to_tensor(expr: ShapeArg) -> Expr:
     """Give a shape as a tensor of one dimension."""

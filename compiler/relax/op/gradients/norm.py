@@ -71,10 +71,7 @@ def rms_norm(use: Backward) -> Gradients:
     normal = use.multiply(x, inverse)
     inner = use.multiply(use.grad, _aligned(use, weight, axes, use.rank(x)))
     along = use.multiply(normal, use.mean(use.multiply(inner, normal), list(axes), True))
-    return (
-        use.multiply(inverse, use.subtract(inner, along)),
-        _summed(use, use.multiply(use.grad, normal), axes),
-    )
+    return (use.multiply(inverse, use.subtract(inner, along)), _summed(use, use.multiply(use.grad, normal), axes))
 
 
 def batch_norm(use: Backward) -> Gradients:

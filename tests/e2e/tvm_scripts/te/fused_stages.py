@@ -16,9 +16,7 @@ pad = te.compute(
 )
 rc, ry, rx = te.reduce_axis((0, CI), "rc"), te.reduce_axis((0, K), "ry"), te.reduce_axis((0, K), "rx")
 conv = te.compute(
-    (CO, H, W),
-    lambda o, y, x: te.sum(pad[rc, y + ry, x + rx] * weight[o, rc, ry, rx], axis=[rc, ry, rx]),
-    name="conv",
+    (CO, H, W), lambda o, y, x: te.sum(pad[rc, y + ry, x + rx] * weight[o, rc, ry, rx], axis=[rc, ry, rx]), name="conv"
 )
 relu = te.compute(conv.shape, lambda *i: tir.max(conv(*i), tir.const(0, "float32")), name="relu", tag="elemwise")
 print(relu.op.tag, [int(d) for d in conv.shape], len(conv.op.reduce_axis))

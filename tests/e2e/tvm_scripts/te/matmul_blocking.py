@@ -42,11 +42,7 @@ check(s, [A, B, C], "blocked")
 print([v.var.name for v in s[C].leaf_iter_vars])
 
 packedB = te.compute((N // bn, K, bn), lambda bigN, kk, littleN: B[kk, bigN * bn + littleN], name="packedB")
-C = te.compute(
-    (M, N),
-    lambda m, n: te.sum(A[m, k] * packedB[n // bn, k, tvm.tir.indexmod(n, bn)], axis=k),
-    name="C",
-)
+C = te.compute((M, N), lambda m, n: te.sum(A[m, k] * packedB[n // bn, k, tvm.tir.indexmod(n, bn)], axis=k), name="C")
 s = te.create_schedule(C.op)
 CC = s.cache_write(C, "global")
 mo, no, mi, ni = s[C].tile(C.op.axis[0], C.op.axis[1], bn, bn)

@@ -41,13 +41,7 @@ try:
 except ValueError:
     print("no scope in a scope")
 I = te.placeholder((4,), "int32", name="I")
-for op in (
-    lambda a: a // 3,
-    lambda a: a % 3,
-    lambda a: a << 1,
-    lambda a: a & 1,
-    lambda a: a - 2,
-):
+for op in (lambda a: a // 3, lambda a: a % 3, lambda a: a << 1, lambda a: a & 1, lambda a: a - 2):
     print(run([I], te.compute((4,), lambda i: op(I[i])), np.array([-4, 5, 6, 7], "int32")))
 k = te.reduce_axis((0, 4), "k")
 for red in (te.sum, te.max, te.min):

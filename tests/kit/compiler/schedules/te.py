@@ -131,9 +131,7 @@ def packed_cached_and_parallel() -> Made:
     kk = te.reduce_axis((0, k), name="k")
     packed = te.compute((n / tile, k, tile), lambda bigN, k, littleN: b[k, bigN * tile + littleN], name="packedB")
     c = te.compute(
-        (m, n),
-        lambda i, j: te.sum(a[i, kk] * packed[j // tile, kk, ops.floormod(j, tile)], axis=kk),
-        name="C",
+        (m, n), lambda i, j: te.sum(a[i, kk] * packed[j // tile, kk, ops.floormod(j, tile)], axis=kk), name="C"
     )
     s = create_schedule(c.op)
     cached = s.cache_write(c, "global")
@@ -338,10 +336,7 @@ def argmax_of_rows() -> Made:
     return (
         s,
         [index, value, first, second],
-        lambda i, v: (
-            np.take_along_axis(i, v.argmax(axis=1)[:, None], 1)[:, 0],
-            v.max(axis=1),
-        ),
+        lambda i, v: (np.take_along_axis(i, v.argmax(axis=1)[:, None], 1)[:, 0], v.max(axis=1)),
     )
 
 

@@ -242,8 +242,7 @@ FLOAT64 = [*(name for name in REFERENCE if name not in FAR), "pow", "atan2", "hy
 
 @pytest.mark.parametrize("spec", TARGETS.values(), ids=list(TARGETS))
 @pytest.mark.parametrize(
-    ("dtype", "names"),
-    [("float32", [*REFERENCE, *TWO]), ("float16", [*REFERENCE, *TWO]), ("float64", FLOAT64)],
+    ("dtype", "names"), [("float32", [*REFERENCE, *TWO]), ("float16", [*REFERENCE, *TWO]), ("float64", FLOAT64)]
 )
 def test_no_function_is_called(spec: str, dtype: str, names: list[str]) -> None:
     """Neither a library's, nor one of ours that was not inlined."""

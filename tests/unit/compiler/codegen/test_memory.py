@@ -114,10 +114,7 @@ def test_while_and_let() -> None:
     step = n.LetStmt(
         x,
         a[count[0]] * 3,
-        seq(
-            BufferStore(total, total[0] + ops.floordiv(x, 2), (zero,)),
-            BufferStore(count, count[0] + 1, (zero,)),
-        ),
+        seq(BufferStore(total, total[0] + ops.floordiv(x, 2), (zero,)), BufferStore(count, count[0] + 1, (zero,))),
     )
     func = function([a, total, count], n.While(count[0] < 20, step))
     agree(func, np.arange(-7, 13, dtype="int32"), np.zeros(1, "int32"), np.zeros(1, "int32"))
@@ -137,8 +134,7 @@ def test_temporaries(size: int, scope: str) -> None:
     a, b, t = buffer("a", size), buffer("b", size), buffer("t", size, scope=scope)
     i, j, r = n.Var("i"), n.Var("j"), n.Var("r")
     inner = seq(
-        loop(i, size, BufferStore(t, a[i] * 2.0, (i,))),
-        loop(j, size, BufferStore(b, b[j] + t[size - 1 - j], (j,))),
+        loop(i, size, BufferStore(t, a[i] * 2.0, (i,))), loop(j, size, BufferStore(b, b[j] + t[size - 1 - j], (j,)))
     )
     body = loop(r, 3, n.Allocate(t.data, "float32", (ops.const(size),), ops.const(True), inner, scope))
     func = function([a, b], body)
@@ -151,8 +147,7 @@ def test_temporaries(size: int, scope: str) -> None:
 def test_unrolled_copies_share_their_temporary() -> None:
     a, t, i, j, k = buffer("a", 64), buffer("t", 8), n.Var("i"), n.Var("j"), n.Var("k")
     inner = seq(
-        loop(j, 8, BufferStore(t, a[i * 8 + j] * 2.0, (j,))),
-        loop(k, 8, BufferStore(a, t[7 - k], (i * 8 + k,))),
+        loop(j, 8, BufferStore(t, a[i * 8 + j] * 2.0, (j,))), loop(k, 8, BufferStore(a, t[7 - k], (i * 8 + k,)))
     )
     alloc = n.Allocate(t.data, "float32", (ops.const(8),), ops.const(True), inner)
     func = function([a], loop(i, 8, alloc, ForKind.UNROLLED))
@@ -257,10 +252,7 @@ def test_loops_over_threads_are_refused() -> None:
 def test_buffers_that_may_overlap_are_read_again_after_a_store() -> None:
     """Two arguments may be one array, since the function has no tir.noalias."""
     a, b, zero = buffer("a", 2), buffer("b", 2), ops.const(0)
-    body = seq(
-        BufferStore(b, a[zero] + 1.0, (zero,)),
-        BufferStore(b, a[zero] + 1.0, (ops.const(1),)),
-    )
+    body = seq(BufferStore(b, a[zero] + 1.0, (zero,)), BufferStore(b, a[zero] + 1.0, (ops.const(1),)))
     handles = (n.Var("p", "handle"), n.Var("q", "handle"))
     func = PrimFunc(handles, body, None, dict(zip(handles, (a, b))))
     module = load_artifact(compile_artifact(func, HOST))

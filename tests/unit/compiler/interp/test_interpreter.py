@@ -59,10 +59,7 @@ def test_predicate_and_init_run_only_where_they_hold():
     """A split that does not divide: C[i] = 1 + number of reduce steps."""
     out = n.decl_buffer((5,), name="C")
     v, r = n.Var("v"), n.Var("r")
-    axes = (
-        n.IterVar(n.Range.from_extent(5), v),
-        n.IterVar(n.Range.from_extent(3), r, n.IterType.COMM_REDUCE),
-    )
+    axes = (n.IterVar(n.Range.from_extent(5), v), n.IterVar(n.Range.from_extent(3), r, n.IterType.COMM_REDUCE))
     update = n.BufferStore(out, out[v] + 1.0, (v,))
     region = (n.BufferRegion(out, (n.Range(v, ops.const(1)),)),)
     block = n.Block(axes, region, region, "C", update, init=n.BufferStore(out, ops.const(1.0), (v,)))

@@ -137,8 +137,7 @@ def test_barriers_that_not_all_threads_reach() -> None:
 
     def body(_, tx):
         return n.IfThenElse(
-            tx < 10,
-            seq(n.BufferStore(shared, ops.const(1.0), (tx,)), n.BufferStore(out, shared[9 - tx], (tx,))),
+            tx < 10, seq(n.BufferStore(shared, ops.const(1.0), (tx,)), n.BufferStore(out, shared[9 - tx], (tx,)))
         )
 
     with pytest.raises(LoweringError, match="threads must wait for each other to use B, S, under a condition"):

@@ -155,8 +155,7 @@ def test_vectors_can_be_turned_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "unrolled"),
-    [({}, 0), ({"auto_max_step": 7}, 1), ({"auto_max_step": 6}, 0), ({"auto_max_extent": 7}, 1)],
+    ("config", "unrolled"), [({}, 0), ({"auto_max_step": 7}, 1), ({"auto_max_step": 6}, 0), ({"auto_max_extent": 7}, 1)]
 )
 def test_unrolling_by_option(config: dict[str, int], unrolled: int) -> None:
     with PassContext(config={"tir.UnrollLoop": config}):

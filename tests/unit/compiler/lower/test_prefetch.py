@@ -48,10 +48,7 @@ def fetched(func: PrimFunc) -> list[str]:
 
 
 def test_each_line_is_asked_for_once():
-    assert fetched(scheduled(3).func) == [
-        "B_1[k_0 * 128 + (j_0 + 3) * 16]",
-        "B_1[k_0 * 128 + (j_0 + 3) * 16 + 64]",
-    ]
+    assert fetched(scheduled(3).func) == ["B_1[k_0 * 128 + (j_0 + 3) * 16]", "B_1[k_0 * 128 + (j_0 + 3) * 16 + 64]"]
 
 
 def test_iterations_that_share_a_line_ask_once():

@@ -58,10 +58,7 @@ def test_what_has_no_vector_form_runs_serially() -> None:
 
 def test_a_loop_inside_a_vectorized_one() -> None:
     a, b, c, i, k = buffer("a", 5, 8), buffer("b", 5), buffer("c", 8), n.Var("i"), n.Var("k")
-    body = seq(
-        BufferStore(c, ops.const(0.0), (i,)),
-        loop(k, 5, BufferStore(c, c[i] + a[k, i] * b[k], (i,))),
-    )
+    body = seq(BufferStore(c, ops.const(0.0), (i,)), loop(k, 5, BufferStore(c, c[i] + a[k, i] * b[k], (i,))))
     func = function([a, b, c], loop(i, 8, body, ForKind.VECTORIZED))
     changed = same(func, lambda f: vectorize(simplify(flatten_buffers(f))))
     assert all(s.indices[0].dtype == "int32x8" for s in stores(changed))

@@ -122,10 +122,7 @@ def test_canonical_forms() -> None:
     assert Target.canon_multi_target_and_host("cuda", "llvm") == [Target("cuda", host="llvm")]
     with pytest.raises(TargetError, match="at least one"):
         Target.canon_multi_target_and_host([])
-    assert Target.canon_target_map_and_host({"cuda": 1}, "llvm") == (
-        {Target("cuda", host="llvm"): 1},
-        Target("llvm"),
-    )
+    assert Target.canon_target_map_and_host({"cuda": 1}, "llvm") == ({Target("cuda", host="llvm"): 1}, Target("llvm"))
     with Target("llvm -num-cores=7") as here:
         assert Target.target_or_current(None) is here
     assert Target.target_or_current("llvm") == Target("llvm")

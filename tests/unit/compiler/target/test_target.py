@@ -30,12 +30,7 @@ SPECS = [
 @pytest.mark.parametrize("spec", SPECS)
 def test_text_and_data_round_trip(spec: str) -> None:
     target = Target(spec)
-    for again in (
-        Target(str(target)),
-        Target(target.export()),
-        Target(target),
-        pickle.loads(pickle.dumps(target)),
-    ):
+    for again in (Target(str(target)), Target(target.export()), Target(target), pickle.loads(pickle.dumps(target))):
         assert again == target
         assert hash(again) == hash(target)
         assert str(again) == str(target)

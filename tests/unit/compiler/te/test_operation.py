@@ -88,10 +88,7 @@ def test_max_and_min_also_combine_plain_values() -> None:
 
 def test_reducer_over_pairs() -> None:
     def combine(left, right):
-        return (
-            ops.as_expr(te.if_then_else(left[1] >= right[1], left[0], right[0])),
-            ops.maximum(left[1], right[1]),
-        )
+        return (ops.as_expr(te.if_then_else(left[1] >= right[1], left[0], right[0])), ops.maximum(left[1], right[1]))
 
     argmax = te.comm_reducer(combine, lambda t0, t1: (te.const(-1, t0), ops.min_value(t1)), name="argmax")
     idx, val = te.placeholder((4, 8), "int32", name="idx"), te.placeholder((4, 8), name="val")

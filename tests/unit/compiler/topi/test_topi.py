@@ -114,10 +114,7 @@ def test_pad_with_a_value() -> None:
 # -------------------------------------------------------------------------- element by element
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["exp", "sqrt", "tanh", "sin", "cos", "floor", "ceil", "trunc", "abs", "negative"],
-)
+@pytest.mark.parametrize("name", ["exp", "sqrt", "tanh", "sin", "cos", "floor", "ceil", "trunc", "abs", "negative"])
 def test_unary(name: str) -> None:
     x = np.abs(data(3, 5)) + np.float32(0.1)
     np.testing.assert_allclose(call(getattr(topi, name), x), getattr(np, name)(x), rtol=1e-5)

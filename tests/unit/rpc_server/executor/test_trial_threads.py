@@ -31,8 +31,7 @@ def built(cores: str) -> Artifact:
 
 
 @pytest.mark.parametrize(
-    ("cores", "used"),
-    [(" -num-cores=1", 1), (" -num-cores=2", 2), (" -num-cores=8", 3), (" -num-cores=0", 3), ("", 3)],
+    ("cores", "used"), [(" -num-cores=1", 1), (" -num-cores=2", 2), (" -num-cores=8", 3), (" -num-cores=0", 3), ("", 3)]
 )
 @pytest.mark.parametrize("fails", [False, True])
 def test_as_many_as_the_target_has_cores(

@@ -14,23 +14,7 @@ from rpc_server.farm_link.registrar import cpu_device, split_address
 from rpc_server.farm_link.registrar_core import ALLOW_S, Allow, Forbid, Note, RegistrarCore, RunCheck, SendToTracker
 from rpc_server.machine.fingerprint import local_fingerprint
 from rpc_server.machine.health import Health
-from rpc_server.wire.tracker_messages import (
-    BoxBye,
-    BoxHeartbeat,
-    BoxHello,
-    BoxRefused,
-    BoxWelcome,
-    CheckDevice,
-    CheckResult,
-    GrantLease,
-    KeepStanding,
-    LeaseAccepted,
-    LeaseDeclined,
-    LeaseOver,
-    RegisterAgain,
-    RevokeLease,
-    SuspectDevice,
-)
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.tracker_records import DeviceSpec, HeldLease, Scores
 from tracker.capability import Capabilities, parse_capability
 
@@ -44,30 +28,33 @@ def core(*specs: DeviceSpec) -> RegistrarCore:
 def registered(*specs: DeviceSpec) -> RegistrarCore:
     agent = core(*specs)
     agent.tick(0.0)
-    agent.handle(BoxWelcome("run", 1.0), 0.0)
+    agent.handle(tm.BoxWelcome("run", 1.0), 0.0)
     agent.tick(0.0)
     return agent
 
 
-def grant(number: int = 1, slot: int = 0, left_s: float | None = None) -> GrantLease:
-    return GrantLease(f"run-{number}", slot, f"{number}-s", number, "ann", "c1", left_s)
+def grant(number: int = 1, slot: int = 0, left_s: float | None = None) -> tm.GrantLease:
+    return tm.GrantLease(f"run-{number}", slot, f"{number}-s", number, "ann", "c1", left_s)
 
 
 def allowed(number: int = 1, now: float = 0.0, slot: int = 0) -> list[object]:
-    return [Allow(f"run-{number}", f"{number}-s", now + ALLOW_S), SendToTracker(LeaseAccepted("me", f"run-{number}"))]
+    return [
+        Allow(f"run-{number}", f"{number}-s", now + ALLOW_S),
+        SendToTracker(tm.LeaseAccepted("me", f"run-{number}")),
+    ]
 
 
 def test_a_tracker_that_does_not_answer_is_told_of_once_and_so_is_its_answer() -> None:
     agent = core()
     notes = [action for now in range(60) for action in agent.tick(float(now)) if isinstance(action, Note)]
     assert notes == [Note(logging.WARNING, "the tracker does not answer; this box goes on asking")]
-    assert agent.handle(BoxWelcome("run", 1.0), 60.0) == [Note(logging.WARNING, "registered with the tracker as a")]
+    assert agent.handle(tm.BoxWelcome("run", 1.0), 60.0) == [Note(logging.WARNING, "registered with the tracker as a")]
     assert not any(isinstance(action, Note) for action in agent.tick(61.0))
 
 
 def test_it_says_hello_until_it_is_welcome() -> None:
     agent = core()
-    hello = SendToTracker(BoxHello("me", "a", "a:9091", (SPEC,)))
+    hello = SendToTracker(tm.BoxHello("me", "a", "a:9091", (SPEC,)))
     assert agent.tick(0.0) == [hello]
     assert agent.tick(0.05) == []
     pauses = []
@@ -78,25 +65,25 @@ def test_it_says_hello_until_it_is_welcome() -> None:
         assert agent.tick(now)[-1] == hello
     assert pauses[0] == pytest.approx(0.1)
     assert pauses[-1] == 2.0
-    (note,) = agent.handle(BoxWelcome("run", 1.0), now)
+    (note,) = agent.handle(tm.BoxWelcome("run", 1.0), now)
     assert isinstance(note, Note)
     assert agent.registered
-    assert agent.tick(now) == [SendToTracker(BoxHeartbeat("me"))]
+    assert agent.tick(now) == [SendToTracker(tm.BoxHeartbeat("me"))]
     assert agent.tick(now + 0.9) == []
-    assert agent.tick(now + 1.0) == [SendToTracker(BoxHeartbeat("me"))]
+    assert agent.tick(now + 1.0) == [SendToTracker(tm.BoxHeartbeat("me"))]
 
 
 def test_a_refusal_is_noted_once_and_tried_again() -> None:
     agent = core()
     agent.tick(0.0)
-    refused = BoxRefused("registration", "the name 'a' is taken", "choose another")
+    refused = tm.BoxRefused("registration", "the name 'a' is taken", "choose another")
     (note,) = agent.handle(refused, 0.0)
     assert isinstance(note, Note)
     assert "choose another" in note.text
     assert agent.refusal
     assert agent.handle(refused, 0.1) == []
     assert agent.tick(agent.next_tick())
-    agent.handle(BoxWelcome("run", 1.0), 9.0)
+    agent.handle(tm.BoxWelcome("run", 1.0), 9.0)
     assert agent.refusal == ""
 
 
@@ -104,42 +91,44 @@ def test_a_lost_connection_and_a_new_tracker_lead_to_a_hello_with_the_leases() -
     agent = registered()
     agent.handle(grant(3, left_s=100.0), 0.0)
     held = HeldLease(lease="run-3", slot=0, token="3-s", user="ann", client="c1", left_s=90.0)
-    hello = SendToTracker(BoxHello("me", "a", "a:9091", (SPEC,), (held,), 3))
+    hello = SendToTracker(tm.BoxHello("me", "a", "a:9091", (SPEC,), (held,), 3))
     agent.cut_off(10.0)
     assert not agent.registered
     assert agent.tick(10.0) == [hello]
-    agent.handle(BoxWelcome("run", 1.0), 10.0)
-    assert agent.handle(RegisterAgain(), 10.0) == [hello]
+    agent.handle(tm.BoxWelcome("run", 1.0), 10.0)
+    assert agent.handle(tm.RegisterAgain(), 10.0) == [hello]
 
 
 def test_a_grant_is_let_in_and_said_again_if_asked_again() -> None:
     agent = registered()
     assert agent.handle(grant(), 0.0) == allowed()
-    assert agent.handle(grant(), 1.0) == [SendToTracker(LeaseAccepted("me", "run-1"))]
-    assert agent.tick(1.0) == [SendToTracker(BoxHeartbeat("me", ("run-1",)))]
+    assert agent.handle(grant(), 1.0) == [SendToTracker(tm.LeaseAccepted("me", "run-1"))]
+    assert agent.tick(1.0) == [SendToTracker(tm.BoxHeartbeat("me", ("run-1",)))]
 
 
 def test_old_numbers_and_unknown_slots_are_declined() -> None:
     agent = registered()
     agent.handle(grant(5), 0.0)
-    agent.handle(RevokeLease("run-5", ""), 0.0)
+    agent.handle(tm.RevokeLease("run-5", ""), 0.0)
     (said,) = agent.handle(grant(4), 0.0)
-    assert said == SendToTracker(LeaseDeclined("me", "run-4", "token number 4 is not newer than 5"))
+    assert said == SendToTracker(tm.LeaseDeclined("me", "run-4", "token number 4 is not newer than 5"))
     (said,) = agent.handle(grant(6, slot=3), 0.0)
-    assert said == SendToTracker(LeaseDeclined("me", "run-6", "there is no slot 3"))
+    assert said == SendToTracker(tm.LeaseDeclined("me", "run-6", "there is no slot 3"))
 
 
 def test_a_revoked_lease_is_over_when_its_session_is() -> None:
     agent = registered()
     agent.handle(grant(), 0.0)
     agent.session(LeaseReport("run-1", "opened"), 0.0)
-    assert agent.handle(RevokeLease("run-1", "released"), 0.0) == [Forbid("run-1", "released")]
+    assert agent.handle(tm.RevokeLease("run-1", "released"), 0.0) == [Forbid("run-1", "released")]
     assert agent.is_ending
-    assert agent.handle(RevokeLease("run-1", "released"), 0.0) == []
-    assert agent.session(LeaseReport("run-1", "closed"), 0.0) == [SendToTracker(LeaseOver("me", "run-1", "released"))]
+    assert agent.handle(tm.RevokeLease("run-1", "released"), 0.0) == []
+    assert agent.session(LeaseReport("run-1", "closed"), 0.0) == [
+        SendToTracker(tm.LeaseOver("me", "run-1", "released"))
+    ]
     assert not agent.is_ending
-    assert agent.handle(RevokeLease("run-1", "again"), 0.0) == [
-        SendToTracker(LeaseOver("me", "run-1", "it is not held here"))
+    assert agent.handle(tm.RevokeLease("run-1", "again"), 0.0) == [
+        SendToTracker(tm.LeaseOver("me", "run-1", "it is not held here"))
     ]
 
 
@@ -148,9 +137,9 @@ def test_a_lease_without_a_session_is_over_at_once() -> None:
     agent.handle(grant(), 0.0)
     agent.session(LeaseReport("run-1", "opened"), 0.0)
     agent.session(LeaseReport("run-1", "closed"), 0.0)
-    assert agent.handle(RevokeLease("run-1", "released"), 0.0) == [
+    assert agent.handle(tm.RevokeLease("run-1", "released"), 0.0) == [
         Forbid("run-1", "released"),
-        SendToTracker(LeaseOver("me", "run-1", "released")),
+        SendToTracker(tm.LeaseOver("me", "run-1", "released")),
     ]
 
 
@@ -162,7 +151,7 @@ def test_a_newer_lease_waits_for_the_older_to_end() -> None:
     assert agent.handle(grant(2), 0.0) == [Forbid("run-1", taken)]
     assert agent.handle(grant(2), 0.0) == []
     assert agent.session(LeaseReport("run-1", "closed"), 0.0) == [
-        SendToTracker(LeaseOver("me", "run-1", taken)),
+        SendToTracker(tm.LeaseOver("me", "run-1", taken)),
         *allowed(2),
     ]
 
@@ -172,8 +161,8 @@ def test_a_waiting_newer_lease_can_be_revoked() -> None:
     agent.handle(grant(1), 0.0)
     agent.session(LeaseReport("run-1", "opened"), 0.0)
     agent.handle(grant(2), 0.0)
-    assert agent.handle(RevokeLease("run-2", "x"), 0.0) == [
-        SendToTracker(LeaseOver("me", "run-2", "it is not held here"))
+    assert agent.handle(tm.RevokeLease("run-2", "x"), 0.0) == [
+        SendToTracker(tm.LeaseOver("me", "run-2", "it is not held here"))
     ]
     assert len(agent.session(LeaseReport("run-1", "closed"), 0.0)) == 1
 
@@ -191,7 +180,7 @@ def test_a_time_limit_ends_a_lease_without_the_tracker() -> None:
     actions = agent.tick(5.0)
     assert actions[:2] == [
         Forbid("run-1", "its time limit is reached"),
-        SendToTracker(LeaseOver("me", "run-1", "its time limit is reached")),
+        SendToTracker(tm.LeaseOver("me", "run-1", "its time limit is reached")),
     ]
 
 
@@ -204,16 +193,16 @@ def test_a_lease_without_limit_is_let_in_anew_in_time() -> None:
 
 def test_checks_and_standings() -> None:
     agent = registered()
-    assert agent.handle(CheckDevice(0), 0.0) == [RunCheck(0)]
-    assert agent.handle(CheckDevice(7), 0.0) == []
+    assert agent.handle(tm.CheckDevice(0), 0.0) == [RunCheck(0)]
+    assert agent.handle(tm.CheckDevice(7), 0.0) == []
     slow = Health(False, "slow", True, Scores(1.0, 2.0), Scores(4.0, 2.0))
-    said = CheckResult("me", 0, False, "slow", True, Scores(1.0, 2.0), Scores(4.0, 2.0))
+    said = tm.CheckResult("me", 0, False, "slow", True, Scores(1.0, 2.0), Scores(4.0, 2.0))
     assert agent.check_done(0, slow, 0.0) == [SendToTracker(said)]
-    assert agent.suspect(0, "hot") == [SendToTracker(SuspectDevice("me", 0, "hot"))]
-    agent.handle(KeepStanding(0, "quarantined", "smoke", True), 0.0)
-    (said,) = agent.handle(RegisterAgain(), 0.0)
+    assert agent.suspect(0, "hot") == [SendToTracker(tm.SuspectDevice("me", 0, "hot"))]
+    agent.handle(tm.KeepStanding(0, "quarantined", "smoke", True), 0.0)
+    (said,) = agent.handle(tm.RegisterAgain(), 0.0)
     assert isinstance(said, SendToTracker)
-    assert isinstance(said.message, BoxHello)
+    assert isinstance(said.message, tm.BoxHello)
     assert said.message.devices == (
         DeviceSpec(slot=0, key="cpu", standing="quarantined", reason="smoke", by_admin=True),
     )
@@ -222,7 +211,7 @@ def test_checks_and_standings() -> None:
 def test_stopping_ends_everything() -> None:
     agent = registered()
     agent.handle(grant(), 0.0)
-    assert agent.stop("bye") == [Forbid("run-1", "bye"), SendToTracker(BoxBye("me", "bye"))]
+    assert agent.stop("bye") == [Forbid("run-1", "bye"), SendToTracker(tm.BoxBye("me", "bye"))]
     assert not agent.registered
 
 
@@ -264,14 +253,14 @@ def test_a_check_at_the_start_is_told_once_the_box_is_welcome_and_to_every_later
     agent = core()
     agent.checked_at_start(0, Health(True, "fine", scores=Scores(4.0, 2.0), baseline=Scores(4.0, 2.0)), 0.0)
     agent.tick(1.0)
-    said = agent.handle(BoxWelcome("run", 1.0), 3.0)
+    said = agent.handle(tm.BoxWelcome("run", 1.0), 3.0)
     assert said[1:] == [
-        SendToTracker(CheckResult("me", 0, True, "fine", False, Scores(4.0, 2.0), Scores(4.0, 2.0), 3.0))
+        SendToTracker(tm.CheckResult("me", 0, True, "fine", False, Scores(4.0, 2.0), Scores(4.0, 2.0), 3.0))
     ]
-    assert agent.handle(BoxWelcome("run", 1.0), 4.0) == []
+    assert agent.handle(tm.BoxWelcome("run", 1.0), 4.0) == []
     agent.cut_off(5.0)
-    assert CheckResult in {
-        type(a.message) for a in agent.handle(BoxWelcome("new", 1.0), 6.0) if isinstance(a, SendToTracker)
+    assert tm.CheckResult in {
+        type(a.message) for a in agent.handle(tm.BoxWelcome("new", 1.0), 6.0) if isinstance(a, SendToTracker)
     }
 
 
@@ -280,6 +269,6 @@ def test_a_box_that_fails_its_check_at_the_start_registers_as_suspect() -> None:
     agent.checked_at_start(0, Health(False, "core 1 computed something wrong"), 0.0)
     (said,) = agent.tick(1.0)
     assert isinstance(said, SendToTracker)
-    assert isinstance(said.message, BoxHello)
+    assert isinstance(said.message, tm.BoxHello)
     spec = said.message.devices[0]
     assert (spec.standing, spec.reason) == ("suspect", "core 1 computed something wrong")

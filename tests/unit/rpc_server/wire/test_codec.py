@@ -37,11 +37,7 @@ codec: Codec[Ask | Stop] = Codec(Ask | Stop, Limits(max_body=200, max_buffer=100
 
 def test_a_message_comes_back_whole():
     frames = codec.encode(
-        Ask(3, ("x",)),
-        request_id=2**63,
-        address=Address.EXECUTOR,
-        timeout_s=1.5,
-        buffers=[b"abc", memoryview(b"de")],
+        Ask(3, ("x",)), request_id=2**63, address=Address.EXECUTOR, timeout_s=1.5, buffers=[b"abc", memoryview(b"de")]
     )
     message = codec.decode(frames)
     assert message.body == Ask(3, ("x",))

@@ -6,23 +6,8 @@ import msgspec
 import pytest
 
 from rpc_server.errors import ProtocolError
+from rpc_server.wire import tracker_messages as tm
 from rpc_server.wire.codec import MessageKind
-from rpc_server.wire.tracker_messages import (
-    LIMITS,
-    BoxHeartbeat,
-    BoxHello,
-    CancelRequest,
-    DevicePage,
-    EventPage,
-    Granted,
-    Query,
-    RenewLeases,
-    RequestDevice,
-    from_tracker,
-    to_box,
-    to_client,
-    to_tracker,
-)
 from rpc_server.wire.tracker_records import DeviceInfo, DeviceSpec, HeldLease, LeaseGrant, LogEvent
 from tracker.log import EventLog, LogKind
 
@@ -34,16 +19,18 @@ SPEC = DeviceSpec(
 @pytest.mark.parametrize(
     "message",
     [
-        BoxHello("p", "a", ":9091", (SPEC,), (HeldLease(lease="r-1", slot=0, token="1-s", user="u", client="c"),), 7),
-        BoxHeartbeat("p", ("r-1",)),
-        RequestDevice("p", "r", "u", "cpu", 2, 1.5, None, ("a/0",)),
-        RenewLeases("p", (("r-1", "1-s"),)),
-        Query("events", "5", 10),
+        tm.BoxHello(
+            "p", "a", ":9091", (SPEC,), (HeldLease(lease="r-1", slot=0, token="1-s", user="u", client="c"),), 7
+        ),
+        tm.BoxHeartbeat("p", ("r-1",)),
+        tm.RequestDevice("p", "r", "u", "cpu", 2, 1.5, None, ("a/0",)),
+        tm.RenewLeases("p", (("r-1", "1-s"),)),
+        tm.Query("events", "5", 10),
     ],
 )
 def test_messages_to_the_tracker_round_trip(message: object) -> None:
-    frames = to_tracker.encode(message, MessageKind.NOTE)  # type: ignore[arg-type]
-    assert to_tracker.decode(frames).body == message
+    frames = tm.to_tracker.encode(message, MessageKind.NOTE)  # type: ignore[arg-type]
+    assert tm.to_tracker.decode(frames).body == message
 
 
 def test_messages_from_the_tracker_round_trip() -> None:
@@ -59,41 +46,41 @@ def test_messages_from_the_tracker_round_trip() -> None:
         renew_s=1.0,
         grace_s=10.0,
     )
-    granted = Granted("r", grant)
-    assert to_client.decode(from_tracker.encode(granted)).body == granted
+    granted = tm.Granted("r", grant)
+    assert tm.to_client.decode(tm.from_tracker.encode(granted)).body == granted
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        CancelRequest("", "r"),
-        CancelRequest("p" * 201, "r"),
-        RequestDevice("p", "r", "u", "x" * 2001),
-        RequestDevice("p", "r", "u", "x", priority=5000),
-        RequestDevice("p", "r", "u", "x", wait_s=-1.0),
-        RequestDevice("p", "r", "u", "x", wait_s=float("nan")),
-        RequestDevice("p", "r", "u", "x", exclude=("d",) * 17),
-        BoxHello("p", "a", ":1", tuple(DeviceSpec(slot=i, key="k") for i in range(65))),
-        BoxHello("p", "a", ":1", (), high=-1),
-        Query("secrets"),  # type: ignore[arg-type]
-        Query("devices", limit=501),
+        tm.CancelRequest("", "r"),
+        tm.CancelRequest("p" * 201, "r"),
+        tm.RequestDevice("p", "r", "u", "x" * 2001),
+        tm.RequestDevice("p", "r", "u", "x", priority=5000),
+        tm.RequestDevice("p", "r", "u", "x", wait_s=-1.0),
+        tm.RequestDevice("p", "r", "u", "x", wait_s=float("nan")),
+        tm.RequestDevice("p", "r", "u", "x", exclude=("d",) * 17),
+        tm.BoxHello("p", "a", ":1", tuple(DeviceSpec(slot=i, key="k") for i in range(65))),
+        tm.BoxHello("p", "a", ":1", (), high=-1),
+        tm.Query("secrets"),  # type: ignore[arg-type]
+        tm.Query("devices", limit=501),
     ],
 )
 def test_what_breaks_a_limit_is_refused(message: object) -> None:
-    frames = to_tracker.encode(message)  # type: ignore[arg-type]
+    frames = tm.to_tracker.encode(message)  # type: ignore[arg-type]
     with pytest.raises(ProtocolError):
-        to_tracker.decode(frames)
+        tm.to_tracker.decode(frames)
 
 
 def test_the_union_is_closed() -> None:
-    frames = to_tracker.encode(BoxHeartbeat("p"))
+    frames = tm.to_tracker.encode(tm.BoxHeartbeat("p"))
     with pytest.raises(ProtocolError):
-        to_box.decode(frames)
+        tm.to_box.decode(frames)
     other = [frames[0], msgspec.msgpack.encode({"type": "BoxHeartbeat", "peer": "p", "extra": 1})]
     with pytest.raises(ProtocolError):
-        to_tracker.decode(other)
+        tm.to_tracker.decode(other)
     with pytest.raises(ProtocolError):
-        to_tracker.decode([frames[0], b"\x00" * (LIMITS.max_body + 1)])
+        tm.to_tracker.decode([frames[0], b"\x00" * (tm.LIMITS.max_body + 1)])
 
 
 def test_a_full_page_of_devices_fits_in_a_message() -> None:
@@ -117,7 +104,7 @@ def test_a_full_page_of_devices_fits_in_a_message() -> None:
         seen_s=0.0,
     )
     assert info.utilisation == 0.25
-    assert len(from_tracker.encode(DevicePage((info,) * 500, False))[1]) < LIMITS.max_body
+    assert len(tm.from_tracker.encode(tm.DevicePage((info,) * 500, False))[1]) < tm.LIMITS.max_body
 
 
 def test_the_log_keeps_the_newest_and_says_what_is_gone() -> None:
@@ -132,4 +119,4 @@ def test_the_log_keeps_the_newest_and_says_what_is_gone() -> None:
     assert ([e.seq for e in events], more) == ([23, 24, 25], False)
     assert log.page(25, 10) == ((), False)
     assert log.page(10**9, 10) == ((), False)
-    assert from_tracker.encode(EventPage(events, log.first, more))
+    assert tm.from_tracker.encode(tm.EventPage(events, log.first, more))

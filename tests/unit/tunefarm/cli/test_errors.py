@@ -183,9 +183,7 @@ def test_what_is_not_in_the_store_and_where_a_copy_cannot_go(capfd, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "args",
-    [("runs",), ("best", "matmul:8,8,8"), ("tune", "--resume", "7"), ("db", "check")],
-    ids=lambda args: args[0],
+    "args", [("runs",), ("best", "matmul:8,8,8"), ("tune", "--resume", "7"), ("db", "check")], ids=lambda args: args[0]
 )
 def test_a_missing_database_says_how_to_make_it(capfd, args, tmp_path):
     text = refused(capfd, *args)

@@ -21,12 +21,7 @@ def test_nothing_is_told_of_a_short_series():
 
 @pytest.mark.parametrize(
     ("ratio", "kind"),
-    [
-        (1.0, ChangeKind.STEADY),
-        (1.01, ChangeKind.STEADY),
-        (1.2, ChangeKind.SLOWER),
-        (0.8, ChangeKind.FASTER),
-    ],
+    [(1.0, ChangeKind.STEADY), (1.01, ChangeKind.STEADY), (1.2, ChangeKind.SLOWER), (0.8, ChangeKind.FASTER)],
 )
 def test_a_result_against_a_steady_series(ratio, kind):
     history = steady(20)

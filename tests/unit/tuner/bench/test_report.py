@@ -18,11 +18,7 @@ class _Measured:
 
 @pytest.mark.parametrize(
     ("before", "verdict"),
-    [
-        (0, "new"),
-        (1, f"too early to judge: 1 of {LEAST_HISTORY} runs before"),
-        (LEAST_HISTORY, ""),
-    ],
+    [(0, "new"), (1, f"too early to judge: 1 of {LEAST_HISTORY} runs before"), (LEAST_HISTORY, "")],
 )
 def test_only_the_first_result_is_new(before: int, verdict: str) -> None:
     line = ReportLine(cast(BenchResult, _Measured()), None, judge([1e-3] * before, 1e-3))  # type: ignore[arg-type]

@@ -111,10 +111,7 @@ def tiled(of, decision, prim="sample_perfect_tile", parts=3, block="S") -> Trace
     return sch.trace
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [(96, (3, 4, 8)), (192, (6, 4, 8)), (60, (3, 4, 5)), (61, (61, 1, 1))],
-)
+@pytest.mark.parametrize(("rows", "expected"), [(96, (3, 4, 8)), (192, (6, 4, 8)), (60, (3, 4, 5)), (61, (61, 1, 1))])
 def test_perfect_factors_move_to_the_nearest_ones(rows, expected):
     made = adapt(tiled(row_sums(64, 8), [2, 4, 8]), row_sums(64, 8), row_sums(rows, 8), TARGET)
     assert math.prod(made.decisions[0]) == rows

@@ -173,10 +173,7 @@ def test_kernels_pass_results_on_through_workspaces(driver: HostDriver) -> None:
     def reduce_rows(x: np.ndarray, out: np.ndarray) -> None:
         out[:8] = x[:320].reshape(8, 40).sum(1)
 
-    driver.kernels |= {
-        "mean_kernel": reduce_rows,
-        "mean_kernel_1": lambda out, sums: np.copyto(out[:8], sums[:8] / 2),
-    }
+    driver.kernels |= {"mean_kernel": reduce_rows, "mean_kernel_1": lambda out, sums: np.copyto(out[:8], sums[:8] / 2)}
     x = np.arange(320, dtype=np.float32).reshape(8, 40)
     result = empty((8,), "float32", cuda(0))
     module(array(x, cuda(0)), result)

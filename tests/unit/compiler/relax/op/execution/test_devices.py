@@ -91,10 +91,7 @@ def test_closures_are_invoked(invoke: Any) -> None:
         (lambda: op.ccl.scatter_from_worker0(var(N, 4), 2, 1), tensor(N, 2)),
         (lambda: op.memory.view(var(4, 6), (3, 4), "int64"), tensor(3, 4, dtype="int64")),
         (lambda: op.null_value(), ObjectStructInfo()),
-        (
-            lambda: op.builtin.alloc_tensor(relax.ShapeExpr([2, 3]), "int8", 0, "global"),
-            tensor(2, 3, dtype="int8"),
-        ),
+        (lambda: op.builtin.alloc_tensor(relax.ShapeExpr([2, 3]), "int8", 0, "global"), tensor(2, 3, dtype="int8")),
         (lambda: op.invoke_closure(Var("f", ObjectStructInfo()), [], [tensor(2)]), tensor(2)),
         (lambda: op.invoke_closure(Var("f", ObjectStructInfo()), [], []), ObjectStructInfo()),
         (lambda: op.assert_op(True, [var(2), var(3)], "{} {}"), relax.TupleStructInfo(())),
