@@ -1,4 +1,4 @@
-"""Sizes of convolutions by fast filters: tiles, and how bands of them and chunks of filters divide the work."""
+"""Sizes of convolutions by fast filters, and how bands of tiles and chunks of filters divide them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class WinogradSizes:
 def winograd_splits(
     func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware
 ) -> tuple[WinogradSizes, list[WinogradSplit]] | None:
-    """Return the sizes of the block `info` as a convolution by Winograd's filters, and how it may be divided.
+    """Return the sizes of a convolution by Winograd's filters, and how it may be divided.
     None where it is no convolution without strides that this could pay for."""
     element_bytes = parse_dtype(info.output.buffer.dtype).bytes
     if element_bytes < _LEAST_BYTES:
