@@ -16,19 +16,21 @@ _KINDS: dict[str, type[TunefarmError]] = {}
 class TunefarmError(RuntimeError):
     """Base of every error raised on purpose by tunefarm; a RuntimeError, as that of Apache TVM is.
 
-    Subclasses set `kind`, unique over the whole tree.
+    A subclass says its `kind`, unique over the whole tree: `class PortError(TunefarmError, kind="port")`. Without one,
+    it travels as its base.
     """
 
     kind: ClassVar[str] = "error"
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, kind: str | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "kind" in cls.__dict__:
-            taken = _KINDS.get(cls.kind)
-            mine = (cls.__module__, cls.__qualname__)
-            if taken is not None and (taken.__module__, taken.__qualname__) != mine:
-                raise TypeError(f"error kind {cls.kind!r} is already used by {taken.__module__}.{taken.__qualname__}")
-            _KINDS[cls.kind] = cls
+        kind = cls.__dict__.get("kind", kind)
+        if kind is not None:
+            cls.kind = kind
+            taken = _KINDS.setdefault(kind, cls)
+            if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise TypeError(f"error kind {kind!r} is already used by {taken.__module__}.{taken.__qualname__}")
+            _KINDS[kind] = cls
 
     def __init__(self, message: str = "", *, hint: str | None = None, detail: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -60,22 +62,16 @@ def error_from_kind(
     return cls(message, hint=hint, detail=detail)
 
 
-class CompileError(TunefarmError):
+class CompileError(TunefarmError, kind="compile"):
     """The compiler refused a program."""
 
-    kind = "compile"
 
-
-class IRError(CompileError, ValueError, TypeError):
+class IRError(CompileError, ValueError, TypeError, kind="ir"):
     """A malformed piece of IR: wrong dtype, rank, or node in the wrong place."""
 
-    kind = "ir"
 
-
-class ScheduleError(CompileError):
+class ScheduleError(CompileError, kind="schedule"):
     """A schedule step that is illegal on this function."""
-
-    kind = "schedule"
 
 
 class LostReferenceError(ScheduleError, ValueError):
@@ -86,41 +82,29 @@ class StepTypeError(ScheduleError, TypeError):
     """A schedule step with an input or attribute of the wrong type."""
 
 
-class LoweringError(CompileError):
+class LoweringError(CompileError, kind="lowering"):
     """A lowering pass met something it has no rule for."""
 
-    kind = "lowering"
 
-
-class CodegenError(CompileError):
+class CodegenError(CompileError, kind="codegen"):
     """No machine code can be made for this function on this target."""
 
-    kind = "codegen"
 
-
-class TargetError(CompileError, ValueError):
+class TargetError(CompileError, ValueError, kind="target"):
     """An unknown target kind or option."""
 
-    kind = "target"
 
-
-class ArtifactError(TunefarmError):
+class ArtifactError(TunefarmError, kind="artifact"):
     """Bytes that are no artifact, or an artifact this machine cannot run."""
-
-    kind = "artifact"
 
 
 class UnreadableModuleError(ArtifactError, ValueError):
     """A file of a module that is not there or cannot be read."""
 
 
-class DeviceError(TunefarmError):
+class DeviceError(TunefarmError, kind="device"):
     """A device that is absent or failed."""
 
-    kind = "device"
 
-
-class ArgumentError(TunefarmError, ValueError, TypeError):
+class ArgumentError(TunefarmError, ValueError, TypeError, kind="argument"):
     """A kernel argument of the wrong count, dtype, shape, layout or device."""
-
-    kind = "argument"

@@ -64,10 +64,8 @@ _GPU_VARIANT = re.compile(r"(sm_\d+)[af]")
 """sm_90a is sm_90 with instructions of its own, and runs what is built for sm_90."""
 
 
-class CapabilityError(TunefarmError, ValueError):
+class CapabilityError(TunefarmError, ValueError, kind="capability"):
     """An expression that does not parse."""
-
-    kind = "capability"
 
 
 @dataclass(frozen=True, slots=True)

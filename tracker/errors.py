@@ -5,40 +5,28 @@ from __future__ import annotations
 from compiler.errors import TunefarmError
 
 
-class TrackerError(TunefarmError):
+class TrackerError(TunefarmError, kind="tracker"):
     """Base of what the tracker refuses or loses."""
 
-    kind = "tracker"
 
-
-class NoDeviceError(TrackerError, TimeoutError):
+class NoDeviceError(TrackerError, TimeoutError, kind="no_device"):
     """No matching device became free in time."""
 
-    kind = "no_device"
 
-
-class TrackerBusyError(TrackerError):
+class TrackerBusyError(TrackerError, kind="tracker_busy"):
     """Too many requests wait already."""
 
-    kind = "tracker_busy"
 
-
-class LeaseLostError(TrackerError):
+class LeaseLostError(TrackerError, kind="lease_lost"):
     """The lease is over though its holder did not end it."""
 
-    kind = "lease_lost"
 
-
-class UnknownDeviceError(TrackerError, KeyError):
+class UnknownDeviceError(TrackerError, KeyError, kind="unknown_device"):
     """No device or box of that name."""
-
-    kind = "unknown_device"
 
     def __str__(self) -> str:
         return TunefarmError.__str__(self)
 
 
-class RegistrationError(TrackerError):
+class RegistrationError(TrackerError, kind="registration"):
     """A box the tracker does not take: a bad description, or a name another box has."""
-
-    kind = "registration"

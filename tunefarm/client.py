@@ -41,10 +41,8 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 _ADDRESS_HINT = "write it like http://127.0.0.1:9180"
 
 
-class ApiError(TunefarmError):
+class ApiError(TunefarmError, kind="api"):
     """The web app does not answer, or not as the API says."""
-
-    kind = "api"
 
 
 class Client:

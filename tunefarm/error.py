@@ -34,34 +34,24 @@ from rpc_server.errors import (
 from rpc_server.errors import DeadlineExceeded as RPCSessionTimeoutError
 
 
-class OpError(TVMError):
+class OpError(TVMError, kind="operator"):
     """Base of errors about operators of graphs."""
 
-    kind = "operator"
 
-
-class OpNotImplemented(OpError, NotImplementedError):
+class OpNotImplemented(OpError, NotImplementedError, kind="operator_missing"):
     """An operator that is not there."""
 
-    kind = "operator_missing"
 
-
-class OpAttributeRequired(OpError, AttributeError):
+class OpAttributeRequired(OpError, AttributeError, kind="operator_attribute_missing"):
     """An attribute that an operator needs and was not given."""
 
-    kind = "operator_attribute_missing"
 
-
-class OpAttributeInvalid(OpError, AttributeError):
+class OpAttributeInvalid(OpError, AttributeError, kind="operator_attribute_value"):
     """An attribute with a value that its operator cannot have."""
 
-    kind = "operator_attribute_value"
 
-
-class OpAttributeUnImplemented(OpError, NotImplementedError):
+class OpAttributeUnImplemented(OpError, NotImplementedError, kind="operator_attribute_unknown"):
     """An attribute that its operator does not take here."""
-
-    kind = "operator_attribute_unknown"
 
 
 _ErrorClass = TypeVar("_ErrorClass", bound=type[BaseException])

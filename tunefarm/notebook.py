@@ -27,10 +27,8 @@ from tuner.records.store import RecordStore
 __all__ = ["BestTrial", "MissingExtraError", "TuningRun", "load_run"]
 
 
-class MissingExtraError(TunefarmError, ImportError):
+class MissingExtraError(TunefarmError, ImportError, kind="missing_extra"):
     """An optional package that this needs is not installed."""
-
-    kind = "missing_extra"
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,8 @@ from compiler.errors import TunefarmError
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-class SettingsError(TunefarmError, ValueError):
+class SettingsError(TunefarmError, ValueError, kind="settings"):
     """A setting of the wrong type, or one that does not exist."""
-
-    kind = "settings"
 
 
 def _setting(default: Any, help_text: str) -> Any:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from compiler.errors import TunefarmError
 
 
-class TuningError(TunefarmError):
+class TuningError(TunefarmError, kind="tuning"):
     """The run cannot go on."""
 
-    kind = "tuning"
 
-
-class WorkloadError(TuningError, ValueError):
+class WorkloadError(TuningError, ValueError, kind="workload"):
     """A workload description that names no kernel."""
-
-    kind = "workload"
 
 
 class UnknownKindError(TuningError, ValueError):
@@ -25,7 +21,5 @@ class NumberError(TuningError, ValueError):
     """A number out of its range."""
 
 
-class NoDevicesError(TuningError):
+class NoDevicesError(TuningError, kind="no_devices"):
     """No device answers to the request, so nothing can be measured."""
-
-    kind = "no_devices"

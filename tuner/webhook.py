@@ -17,10 +17,8 @@ _TIMEOUT_S = 10.0
 _MOST_URL = 8000
 
 
-class WebhookError(TuningError):
+class WebhookError(TuningError, kind="webhook"):
     """A web hook that could not be reached, by the name of its file."""
-
-    kind = "webhook"
 
 
 def webhook_address(url_file: str) -> str:

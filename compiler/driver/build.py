@@ -36,10 +36,8 @@ DEFAULT_NAME = "default_function"
 SOURCES = ("tir", "ll", "asm")
 
 
-class InputError(IRError):
+class InputError(IRError, kind="build_input"):
     """Something that cannot be lowered or built was passed. A ValueError, as TVM has it."""
-
-    kind = "build_input"
 
 
 # ------------------------------------------------------------------------------------- lower

@@ -30,16 +30,12 @@ from compiler.tir.nodes import PrimExpr
 Array = np.ndarray[Any, Any]
 
 
-class OutOfBounds(LoweringError):
+class OutOfBounds(LoweringError, kind="out_of_bounds"):
     """An access outside its buffer, or a block run outside its domain."""
 
-    kind = "out_of_bounds"
 
-
-class AssertionFailed(LoweringError):
+class AssertionFailed(LoweringError, kind="assertion_failed"):
     """An assertion of the function that did not hold."""
-
-    kind = "assertion_failed"
 
 
 def run(func: n.PrimFunc, *args: Any) -> None:

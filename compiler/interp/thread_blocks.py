@@ -32,10 +32,8 @@ Copy = tuple[Any, int, list[Any]]
 Kernel = Callable[..., Generator[Event, Any, None]]
 
 
-class DivergentBarrier(LoweringError):
+class DivergentBarrier(LoweringError, kind="divergent_barrier"):
     """Threads that must meet at one barrier or exchange do not all come to it."""
-
-    kind = "divergent_barrier"
 
 
 @dataclass(slots=True)

@@ -21,10 +21,8 @@ THREADS_OF_PHASE = 2048  # numbers for the threads of a phase; a block has 1024 
 _THREADS = THREADS_OF_PHASE - 1  # read by several threads of a phase
 
 
-class RaceError(LoweringError):
+class RaceError(LoweringError, kind="race"):
     """Two threads use one element, one of them writes it, and nothing says which comes first."""
-
-    kind = "race"
 
 
 class Moment:

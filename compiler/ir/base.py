@@ -102,10 +102,8 @@ class RelaxExpr(Node):
     __slots__ = ()
 
 
-class UnknownOperatorError(IRError, KeyError):
+class UnknownOperatorError(IRError, KeyError, kind="unknown_operator"):
     """A name that no operator has."""
-
-    kind = "unknown_operator"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,19 +17,15 @@ from compiler.ir.base import Span
 _CONTEXT = 2  # lines shown before the one an error is in
 
 
-class ScriptError(IRError):
+class ScriptError(IRError, kind="script"):
     """A text that is no TVMScript. The message gives file, line and column, and shows the place.
 
     `detail` holds `file`, `line` and `column` (both from 1).
     """
 
-    kind = "script"
 
-
-class ScriptSyntaxError(ScriptError, SyntaxError):
+class ScriptSyntaxError(ScriptError, SyntaxError, kind="script_syntax"):
     """A text that is no Python."""
-
-    kind = "script_syntax"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,8 @@ from compiler.target.tags import expand_tag, list_tags
 TargetLike = Union[str, Mapping[str, Any], "Target"]
 
 
-class LoneHostError(TargetError, AssertionError):
+class LoneHostError(TargetError, AssertionError, kind="lone_host"):
     """A host without the target that it drives."""
-
-    kind = "lone_host"
 
 
 class _HostAccess:

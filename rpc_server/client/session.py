@@ -32,11 +32,9 @@ from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureR
 _CLOSE_TIMEOUT_S = 2.0
 
 
-class NoSuchFunctionError(RegistryError, AttributeError):
+class NoSuchFunctionError(RegistryError, AttributeError, kind="no_such_function"):
     """Nobody has registered a function of that name.
     Neither the box has, nor in a session without a network this process."""
-
-    kind = "no_such_function"
 
 
 class RPCSession:

@@ -23,10 +23,8 @@ _MOST_SEEN = 65_536
 _MOST_VIEWS = 4096
 
 
-class BlobError(RPCError):
+class BlobError(RPCError, kind="blob"):
     """A blob that cannot be stored: too big, its bytes do not match its digest, the disk is full."""
-
-    kind = "blob"
 
 
 def blob_digest(data: Buffer) -> str:

@@ -17,10 +17,8 @@ _WEEK = 7 * _DAY
 _PART = re.compile(r"([A-Za-z]+)(?:\s*-\s*([A-Za-z]+))?(?:\s+(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d))?")
 
 
-class HoursError(RPCError, ValueError):
+class HoursError(RPCError, ValueError, kind="hours"):
     """Opening hours that cannot be read."""
-
-    kind = "hours"
 
 
 @dataclass(frozen=True)

@@ -171,22 +171,16 @@ def console(file: IO[str] | None = None) -> Console:
     return found if found.is_terminal else Console(file=file, highlight=False, width=_PIPE_WIDTH)
 
 
-class NotTunedError(TunefarmError):
+class NotTunedError(TunefarmError, kind="not_tuned"):
     """Kernels have no config and the build asked for one."""
 
-    kind = "not_tuned"
 
-
-class CheckFailedError(TunefarmError):
+class CheckFailedError(TunefarmError, kind="check_failed"):
     """A tuned kernel's output differs from the untuned one's, or it does not run."""
 
-    kind = "check_failed"
 
-
-class RegressionError(TunefarmError):
+class RegressionError(TunefarmError, kind="regression"):
     """A benchmark became slower, and measuring it again bore that out."""
-
-    kind = "regression"
 
 
 def exit_code(error: TunefarmError) -> int:

@@ -16,16 +16,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-class ComputeVersionError(TargetError):
+class ComputeVersionError(TargetError, kind="compute_version"):
     """No GPU, target or text that says a compute capability."""
 
-    kind = "compute_version"
 
-
-class NoToolkitError(CodegenError, RuntimeError):
+class NoToolkitError(CodegenError, RuntimeError, kind="no_cuda_toolkit"):
     """A question about a CUDA toolkit, which tunefarm has no use for."""
-
-    kind = "no_cuda_toolkit"
 
 
 def parse_compute_version(compute_version: str) -> tuple[int, int]:

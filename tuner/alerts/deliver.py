@@ -21,10 +21,8 @@ _log = logging.getLogger("tunefarm.alerts")
 _TIMEOUT_S = 10.0
 
 
-class DeliveryError(TuningError):
+class DeliveryError(TuningError, kind="delivery"):
     """An alert that could not be delivered."""
-
-    kind = "delivery"
 
 
 def deliver(delivery: Delivery, alerts: Sequence[Alert]) -> None:

@@ -17,10 +17,8 @@ _RULE_KEYS = {"name", "when", "for_s", "longer_than_s", "factor", "free_below", 
 _DELIVER_KEYS = {"to", "url_file", "command"}
 
 
-class RulesError(TuningError, ValueError):
+class RulesError(TuningError, ValueError, kind="rules"):
     """A file of alert rules that cannot be read or says something impossible."""
-
-    kind = "rules"
 
 
 class When(StrEnum):

@@ -23,10 +23,8 @@ from tuner.workloads import WorkloadSpec
 Config = Literal["best", "untuned"]
 
 
-class SuiteError(TuningError):
+class SuiteError(TuningError, kind="suite"):
     """A suite that does not exist or cannot be read."""
-
-    kind = "suite"
 
 
 @dataclass(frozen=True)

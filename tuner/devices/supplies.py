@@ -69,10 +69,8 @@ def tracked_target(device: TrackedDevice) -> str:
     return device_target(target, threads) if isinstance(target, str) and isinstance(threads, int) else ""
 
 
-class WrongDeviceError(TuningError):
+class WrongDeviceError(TuningError, kind="wrong_device"):
     """A device of another class than the run's: its times would not compare."""
-
-    kind = "wrong_device"
 
 
 def device_target(target: str, threads: int) -> str:

@@ -21,10 +21,8 @@ _ROUNDED = 1e-12
 _EXAMPLE = "M=1,16,128, or H,W=56x56,28x28 for sizes that go together"
 
 
-class FamilyError(TuningError, ValueError):
+class FamilyError(TuningError, ValueError, kind="family"):
     """A family of workloads that makes no sense: its symbols, sizes or traffic contradict each other."""
-
-    kind = "family"
 
 
 @dataclass(frozen=True)

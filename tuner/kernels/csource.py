@@ -27,10 +27,8 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,200}")
 _MOST_TEXT = 8000
 
 
-class KernelCompileError(TunefarmError):
+class KernelCompileError(TunefarmError, kind="kernel_compile"):
     """The user's compiler refused a config; its output is the message."""
-
-    kind = "kernel_compile"
 
 
 @dataclass(frozen=True)

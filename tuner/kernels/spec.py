@@ -42,10 +42,8 @@ _REQUIRED = object()
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
 
 
-class SpecError(TuningError, ValueError):
+class SpecError(TuningError, ValueError, kind="spec"):
     """A file that says what to tune is missing, can't be read or says something impossible."""
-
-    kind = "spec"
 
 
 @dataclass(frozen=True)

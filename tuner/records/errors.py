@@ -5,64 +5,44 @@ from __future__ import annotations
 from compiler.errors import TunefarmError
 
 
-class RecordError(TunefarmError):
+class RecordError(TunefarmError, kind="records"):
     """Base of the record store's errors."""
 
-    kind = "records"
 
-
-class StoreMissing(RecordError, FileNotFoundError):
+class StoreMissing(RecordError, FileNotFoundError, kind="store_missing"):
     """There is no database at the address given."""
 
-    kind = "store_missing"
 
-
-class StoreUnavailable(RecordError):
+class StoreUnavailable(RecordError, kind="store_unavailable"):
     """The database does not answer, is locked too long, is full or is not a database."""
 
-    kind = "store_unavailable"
 
-
-class SchemaMismatch(RecordError):
+class SchemaMismatch(RecordError, kind="schema_mismatch"):
     """The database has another schema than this version of tunefarm works with.
 
     `detail` holds `found` and `wanted`, two revision names (`found` is None without any).
     """
 
-    kind = "schema_mismatch"
 
-
-class RecordNotFound(RecordError, LookupError):
+class RecordNotFound(RecordError, LookupError, kind="record_not_found"):
     """No record has the id or key asked for."""
 
-    kind = "record_not_found"
 
-
-class InvalidRecord(RecordError, ValueError):
+class InvalidRecord(RecordError, ValueError, kind="invalid_record"):
     """A record that contradicts itself or names a row that does not exist; nothing of the call was stored."""
 
-    kind = "invalid_record"
 
-
-class QuotaExceeded(RecordError):
+class QuotaExceeded(RecordError, kind="quota_exceeded"):
     """A user has had as much of the farm as they may."""
 
-    kind = "quota_exceeded"
 
-
-class RunBusy(RecordError):
+class RunBusy(RecordError, kind="run_busy"):
     """Another process works on the run."""
 
-    kind = "run_busy"
 
-
-class RunStopped(RecordError):
+class RunStopped(RecordError, kind="run_stopped"):
     """Someone asked the run to end."""
 
-    kind = "run_stopped"
 
-
-class RunTakenOver(RecordError):
+class RunTakenOver(RecordError, kind="run_taken_over"):
     """This process was not heard of for so long that another one took the run."""
-
-    kind = "run_taken_over"

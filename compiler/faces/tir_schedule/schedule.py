@@ -14,10 +14,8 @@ from compiler.schedule.core.trace import Trace as CoreTrace
 from compiler.tir import nodes as n
 
 
-class UnknownVariableError(ScheduleError, IndexError):
+class UnknownVariableError(ScheduleError, IndexError, kind="unknown_variable"):
     """A block, loop or value that the schedule does not know (any more)."""
-
-    kind = "unknown_variable"
 
 
 class Schedule(core.Schedule):

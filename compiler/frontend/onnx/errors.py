@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from compiler.errors import CompileError
 
 
-class OnnxImportError(CompileError, ValueError):
+class OnnxImportError(CompileError, ValueError, kind="onnx_import"):
     """A model that cannot become a graph: broken, or beyond what the importer does."""
 
-    kind = "onnx_import"
 
-
-class OnnxFileError(OnnxImportError):
+class OnnxFileError(OnnxImportError, kind="onnx_file"):
     """A file that is no model, is too large or too deep, or refers to data outside its folder."""
-
-    kind = "onnx_file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +32,8 @@ class UnsupportedNode:
         return f"{domain}.{self.operator} (opset {self.opset}) at node {self.node!r}{why}"
 
 
-class UnsupportedOperatorsError(OnnxImportError):
+class UnsupportedOperatorsError(OnnxImportError, kind="onnx_unsupported"):
     """Every node of a model whose operator is not supported; nothing was built."""
-
-    kind = "onnx_unsupported"
 
     @staticmethod
     def of(nodes: Sequence[UnsupportedNode]) -> UnsupportedOperatorsError:
@@ -54,13 +48,11 @@ class UnsupportedOperatorsError(OnnxImportError):
         )
 
 
-class NeedsValueError(OnnxImportError):
+class NeedsValueError(OnnxImportError, kind="onnx_needs_value"):
     """A parameter that decides the shape of the graph comes from inputs whose values are not known.
 
     `inputs` are the model's inputs that it comes from: a model imported with their values can be built.
     """
-
-    kind = "onnx_needs_value"
 
     @staticmethod
     def of(what: str, inputs: Iterable[str]) -> NeedsValueError:

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from compiler.errors import CompileError
 
 
-class UnsupportedOperatorError(CompileError, NotImplementedError):
+class UnsupportedOperatorError(CompileError, NotImplementedError, kind="unsupported_operator"):
     """Operators of a model that have no counterpart; all of them, with the nodes that call them."""
-
-    kind = "unsupported_operator"
 
 
 class RefusedNode(Exception):

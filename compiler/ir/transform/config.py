@@ -13,16 +13,12 @@ from compiler.errors import CompileError
 from compiler.suggest import closest
 
 
-class TransformError(CompileError, ValueError):
+class TransformError(CompileError, ValueError, kind="transform"):
     """A pass, a pass context or one of its options used wrongly."""
 
-    kind = "transform"
 
-
-class PassOptionError(TransformError, AttributeError):
+class PassOptionError(TransformError, AttributeError, kind="pass_option"):
     """A pass option of no known name, or a value that it cannot have."""
-
-    kind = "pass_option"
 
 
 class _Context(Protocol):

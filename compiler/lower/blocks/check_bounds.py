@@ -30,10 +30,8 @@ _IF = Op.get("tir.if_then_else")
 _OPPOSITE: Mapping[type[n.CmpOp], type[n.CmpOp]] = {n.LT: n.GE, n.GE: n.LT, n.GT: n.LE, n.LE: n.GT}
 
 
-class AccessOutOfBounds(LoweringError):
+class AccessOutOfBounds(LoweringError, kind="access_out_of_bounds"):
     """An access that is certain to fall outside its buffer."""
-
-    kind = "access_out_of_bounds"
 
 
 @tir_pass("CheckBounds")

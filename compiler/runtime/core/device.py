@@ -37,10 +37,8 @@ _ALIASES: dict[str, str] = {"hybrid": "cpu", "composite": "cpu", "gpu": "cuda", 
 _BY_CODE = {code: name for name, code in TYPE_CODES.items()}
 
 
-class DeviceNameError(DeviceError, ValueError):
+class DeviceNameError(DeviceError, ValueError, kind="device_name"):
     """An unknown device type."""
-
-    kind = "device_name"
 
 
 class DeviceAPI(Protocol):

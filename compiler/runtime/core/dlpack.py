@@ -25,10 +25,8 @@ _BFLOAT16 = (4, 16, 1)
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 
 
-class ExportError(DeviceError, BufferError):
+class ExportError(DeviceError, BufferError, kind="dlpack_export"):
     """An array that cannot be handed out the way it was asked for."""
-
-    kind = "dlpack_export"
 
 
 class _Device(ctypes.Structure):

@@ -19,10 +19,8 @@ from compiler.runtime.measure.timing import BenchmarkResult, TimingOptions
 ENTRY_NAME = "__tvm_main__"
 
 
-class MissingFunctionError(TunefarmError, AttributeError):
+class MissingFunctionError(TunefarmError, AttributeError, kind="missing_function"):
     """A module has no function of that name."""
-
-    kind = "missing_function"
 
 
 class ModulePropertyMask(IntEnum):

@@ -11,10 +11,8 @@ from compiler.runtime.core.packed import PackedFunc, packed
 AnyFunction = Callable[..., Any]
 
 
-class RegistryError(TunefarmError, ValueError):
+class RegistryError(TunefarmError, ValueError, kind="registry"):
     """A global function that is not registered, or already is."""
-
-    kind = "registry"
 
 
 _functions: dict[str, PackedFunc] = {}

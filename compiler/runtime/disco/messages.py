@@ -14,10 +14,8 @@ MAX_MESSAGE = 1 << 33
 """The bytes of a message; arrays are most of it."""
 
 
-class DiscoError(TunefarmError, RuntimeError):
+class DiscoError(TunefarmError, RuntimeError, kind="disco"):
     """A worker failed, died, or is gone."""
-
-    kind = "disco"
 
 
 class Ref(msgspec.Struct, frozen=True, tag="r"):

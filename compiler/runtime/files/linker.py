@@ -24,10 +24,8 @@ _CROSS_TOOLS = {
 _LIBRARIES = ("-lm", "-lpthread")
 
 
-class LinkError(TunefarmError):
+class LinkError(TunefarmError, kind="link"):
     """Objects that could not be linked, or no linker to link them with."""
-
-    kind = "link"
 
 
 def get_cc() -> str | None:

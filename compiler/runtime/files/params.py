@@ -38,10 +38,8 @@ _OLD_HEADER = struct.Struct("<8sIIQI")
 _MAX_NDIM = 32
 
 
-class ParamsError(TunefarmError, ValueError):
+class ParamsError(TunefarmError, ValueError, kind="params"):
     """Bytes that are no saved parameters."""
-
-    kind = "params"
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytes:

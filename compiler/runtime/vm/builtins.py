@@ -29,10 +29,8 @@ from compiler.runtime.vm.memory import MachineMemory, Storage
 Heap = list[int]
 
 
-class VMError(DeviceError):
+class VMError(DeviceError, kind="vm"):
     """An error at run time: a check failed, or an instruction got a value that does not fit."""
-
-    kind = "vm"
 
 
 class Machine(Protocol):

@@ -18,10 +18,8 @@ from compiler.schedule.core.rv import RV, BlockRV, ExprRV, LoopRV
 from compiler.schedule.core.step import Decision, Input, Primitive, Step, check_step, get_primitive
 
 
-class FieldTraceError(ScheduleError, ValueError):
+class FieldTraceError(ScheduleError, ValueError, kind="field_trace"):
     """A trace of Apache TVM that cannot be carried out here, or one of ours that it cannot express."""
-
-    kind = "field_trace"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,8 @@ BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "
 RenderLevel = Literal["detail", "fast", "none"]
 
 
-class ScheduleOptionError(ScheduleError, ValueError):
+class ScheduleOptionError(ScheduleError, ValueError, kind="schedule_option"):
     """An unknown option of a schedule."""
-
-    kind = "schedule_option"
 
 
 class StepRecorder:

@@ -34,10 +34,8 @@ from compiler.tir.nodes import ForKind, IntImm, IterType, IterVar, PrimExpr, Ran
 _ALONG_A_SCAN = ("compute_at", "store_at", "unroll", "pragma")
 
 
-class ScheduleArgumentError(ScheduleError, ValueError):
+class ScheduleArgumentError(ScheduleError, ValueError, kind="schedule_argument"):
     """A schedule primitive called with arguments that make no sense together."""
-
-    kind = "schedule_argument"
 
 
 class LoopRecord:

@@ -72,10 +72,8 @@ RunModel = Callable[[ModelFile], Any]
 """Builds a model as the one that is compared was built, and returns what it gives there: an array, or a tuple."""
 
 
-class ComparisonError(TunefarmError):
+class ComparisonError(TunefarmError, kind="comparison"):
     """The program to compare with is missing, or does not take the model."""
-
-    kind = "comparison"
 
 
 def difference(name: str, got: AnyArray, want: AnyArray, rtol: float, atol: float) -> Difference:

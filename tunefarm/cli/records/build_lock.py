@@ -29,10 +29,8 @@ _Text = Annotated[str, msgspec.Meta(max_length=4000)]
 _Digest = Annotated[str, msgspec.Meta(max_length=128)]
 
 
-class LockError(TunefarmError):
+class LockError(TunefarmError, kind="lock"):
     """A lock file that cannot be read or written."""
-
-    kind = "lock"
 
 
 class LockedKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

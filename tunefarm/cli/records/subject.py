@@ -24,10 +24,8 @@ from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
 
-class SubjectError(TunefarmError, ValueError):
+class SubjectError(TunefarmError, ValueError, kind="subject"):
     """A word that names no kernel, or several."""
-
-    kind = "subject"
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,8 @@ _START_S = 60.0
 _EPILOG = "\b\nExamples:\n  tunefarm demo\n  tunefarm demo --serve"
 
 
-class DemoError(TunefarmError):
+class DemoError(TunefarmError, kind="demo"):
     """A part of the demo did not do its job."""
-
-    kind = "demo"
 
 
 @click.command(epilog=_EPILOG)

@@ -35,10 +35,8 @@ TVM_LOG_VERSION = "v0.6"
 _FAILED_COST = 1e10  # what the format has for the time of a failed trial
 
 
-class AutoSchedulerRecordError(SchedulerError):
+class AutoSchedulerRecordError(SchedulerError, kind="auto_scheduler_record"):
     """A line that is no record, or one that cannot be used here."""
-
-    kind = "auto_scheduler_record"
 
 
 class RecordToFile(PythonBasedMeasureCallback):

@@ -6,19 +6,13 @@ from compiler.errors import ScheduleError
 from tuner.errors import TuningError
 
 
-class ConfigError(TuningError, ValueError):
+class ConfigError(TuningError, ValueError, kind="autotvm_config"):
     """A config space that is defined or asked wrongly."""
 
-    kind = "autotvm_config"
 
-
-class InstantiationError(ScheduleError):
+class InstantiationError(ScheduleError, kind="autotvm_instantiation"):
     """A template cannot be instantiated with a config: a trial of it fails with kind `instantiate`."""
 
-    kind = "autotvm_instantiation"
 
-
-class AutotvmRecordError(TuningError, ValueError):
+class AutotvmRecordError(TuningError, ValueError, kind="autotvm_record"):
     """A line that is no tuning record, or one that cannot be used here."""
-
-    kind = "autotvm_record"

@@ -12,10 +12,8 @@ from tuner.errors import TuningError
 _TENSOR = "TENSOR"
 
 
-class WorkloadArgumentError(TuningError, ValueError):
+class WorkloadArgumentError(TuningError, ValueError, kind="workload_argument"):
     """An argument that cannot be recorded."""
-
-    kind = "workload_argument"
 
 
 def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:

@@ -21,10 +21,8 @@ from tuner.records.store import RecordStore
 from tuner.search.base import Proposal, Strategy
 
 
-class MeasureOptionError(TuningError, ValueError):
+class MeasureOptionError(TuningError, ValueError, kind="measure_option"):
     """A builder or runner that is asked for something it does not do."""
-
-    kind = "measure_option"
 
 
 # -------------------------------------------------------------------------------------- build

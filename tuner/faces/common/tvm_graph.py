@@ -27,10 +27,8 @@ _BINARY: dict[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
 }  # fmt: skip
 
 
-class ForeignError(TuningError):
+class ForeignError(TuningError, kind="foreign_record"):
     """A record of another tool that can't be read here; the message says what of it is unknown."""
-
-    kind = "foreign_record"
 
 
 class Graph:

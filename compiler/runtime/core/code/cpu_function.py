@@ -19,10 +19,8 @@ from compiler.runtime.measure.preprocess import flush_caches
 _OUT_OF_MEMORY, _NO_TILES, _NO_PYTHON = -1, -2, -3
 
 
-class KernelError(DeviceError):
+class KernelError(DeviceError, kind="kernel"):
     """A kernel that started and reported a failure."""
-
-    kind = "kernel"
 
 
 class Code(Protocol):
