@@ -43,9 +43,11 @@ lint-beside:
 	@cat $(LINTED); rm $(LINTED)
 
 # Compiled once, not by every process that the tests start: not everywhere is Python told to keep what it compiled.
+# In a clean clone pytest compiles the tests in its own way first, or each of its workers would compile all of them.
 pytest: export PYTHONDONTWRITEBYTECODE =
 pytest: $(STAMP)
 	@$(BIN)/python -m compileall -q -j 0 $(PACKAGES) tests/kit migrations
+	@[ -d tests/unit/docs/__pycache__ ] || $(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
 	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 
 durations: $(STAMP)      ## keep what the test files took on this machine as what a clean clone takes them for (CHECK=1: only look)

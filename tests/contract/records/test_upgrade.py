@@ -103,10 +103,14 @@ def test_the_latest_revision_is_the_programs() -> None:
 
 
 @pytest.mark.parametrize("revision", EARLIER)
-def test_an_earlier_database_keeps_everything_and_is_used_on(address: str, revision: str) -> None:
+def test_an_earlier_database_keeps_everything_and_is_used_on(
+    address: str, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make(address, revision)
     assert migrate.check(address).found == revision
     assert migrate.upgrade(address).ok
+    check_new_columns(address)
+    check_changes_are_told(address, monkeypatch)
     with RecordStore.open(address) as store:
         run = store.runs.get(1)
         assert (run.name, run.state, run.trials, run.tasks[0].best_cost) == ("old", RunState.INTERRUPTED, 1, 0.5)
@@ -125,22 +129,8 @@ def test_an_earlier_database_keeps_everything_and_is_used_on(address: str, revis
         }
 
 
-@pytest.mark.parametrize("revision", EARLIER)
-def test_changes_of_an_earlier_database_are_told(address: str, revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "ALIVE_S", PATIENCE_S)
-    make(address, revision)
-    migrate.upgrade(address)
-    with RecordStore.open(address) as store, RecordStore.open(address) as other:
-        before = store.best.watch().mark()
-        assert store.best.watch().glance() == before
-        other.devices.declare_compatible("zen", [])
-        eventually(lambda: store.best.watch().glance() not in (None, before))
-
-
-@pytest.mark.parametrize("revision", EARLIER)
-def test_what_is_in_an_earlier_database_gets_its_new_columns(address: str, revision: str) -> None:
-    make(address, revision)
-    migrate.upgrade(address)
+def check_new_columns(address: str) -> None:
+    """What an earlier database held has values in the columns that came later."""
     engine = connect(parse_url(address))
     with reading(engine) as connection:
         device = connection.execute(select(*DeviceRow.__table__.columns)).one()
@@ -150,6 +140,16 @@ def test_what_is_in_an_earlier_database_gets_its_new_columns(address: str, revis
         assert connection.execute(select(TrialRow.suspect)).scalar_one() is False
         assert connection.execute(select(RunRow.stop_at, RunRow.stop_by)).one() == (None, "")
     engine.dispose()
+
+
+def check_changes_are_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that watches learns of another's change."""
+    monkeypatch.setattr(listening, "ALIVE_S", PATIENCE_S)
+    with RecordStore.open(address) as store, RecordStore.open(address) as other:
+        before = store.best.watch().mark()
+        assert store.best.watch().glance() == before
+        other.devices.declare_compatible("zen", [])
+        eventually(lambda: store.best.watch().glance() not in (None, before))
 
 
 def test_an_upgrade_can_be_taken_back(address: str) -> None:

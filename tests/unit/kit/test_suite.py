@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from tests import conftest
+from tests.kit import fuzzing
 from tests.kit.places import ROOT, TESTS
 
 NOT_SOURCE = {"benchmarks", "docs", "kit", "layers"}
@@ -23,6 +26,11 @@ def test_sigint_reaches_what_a_background_job_starts() -> None:
         assert signal.getsignal(signal.SIGINT) is ours
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.skipif(bool(fuzzing.FUZZ_CASES), reason="make fuzz tries the source's constants, too")
+def test_examples_do_not_depend_on_what_else_is_imported() -> None:
+    assert vars(providers)["_get_local_constants"]() == Constants()
 
 
 def test_unit_tests_lie_as_the_source_does() -> None:

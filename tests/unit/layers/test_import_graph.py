@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
+
 from tests.kit.places import ROOT
-from tests.kit.statements import inner
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "webui", "tunefarm")
 RUNTIME_HALF = {
@@ -32,22 +32,6 @@ def modules() -> dict[str, Path]:
         for path in (ROOT / package).rglob("*.py"):
             found[".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = path
     return found
-
-
-def imports(node: ast.AST, known: dict[str, Path]) -> Iterator[str]:
-    """The modules that `node` imports anywhere, but for what only type checkers read."""
-    for child in inner(node):
-        match child:
-            case ast.Import():
-                yield from (alias.name for alias in child.names if alias.name in known)
-            case ast.ImportFrom(module=str(base), level=0):
-                for alias in child.names:
-                    module = f"{base}.{alias.name}"
-                    yield from (name for name in (module if module in known else base,) if name in known)
-            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
-                continue
-            case _:
-                yield from imports(child, known)
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -79,11 +63,10 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def test_no_two_files_import_each_other() -> None:
-    known = modules()
-    assert len(known) > 500
-    graph = {
-        name: set(imports(ast.parse(path.read_text(encoding="utf-8")), known)) - {name} for name, path in known.items()
-    }
+    """What only type checkers read is no import."""
+    imports = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
+    graph = {name: imports.find_modules_directly_imported_by(name) for name in imports.modules}
+    assert len(graph) > 500
     assert circles(graph) == []
 
 
