@@ -17,16 +17,19 @@ from compiler.arith.affine import as_affine
 from compiler.arith.analyzer import Analyzer
 from compiler.dtype import lanes_of, parse_dtype
 from compiler.ir.visit import walk
+from compiler.lower.analysis.conditions import conjuncts
+from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.analysis.rename import substituted
+from compiler.lower.loops.partition_loops import first_iterations
 from compiler.lower.loops.vectorizer import CannotVectorize, Vectorizer
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import seq, substitute
+from compiler.tir.visit import seq
 
 _WAYS = (2, 4)
 _BITS = 32  # of an element
-_MOST_LANES = 128  # of the loop whose conditions are asked lane by lane
+_MOST_LANES = 128  # of a loop all of whose stores are written out
 
 
 def interleaved(loop: n.For, vector_bits: int, masks: bool) -> Stmt | None:
@@ -90,7 +93,7 @@ def _row(body: Stmt, ways: int) -> _Row | None:
     affine = as_affine(store.indices[0], (var,))
     if affine is None or affine[0] != (ways,) or lanes is None or not 1 < lanes <= _MOST_LANES:
         return None
-    count = _first_lanes(condition, var, lanes)
+    count = lanes if condition is None else _first_lanes(body, condition)
     return None if count is None else _Row(var, store, affine[1], count)
 
 
@@ -107,17 +110,11 @@ def _reads_itself(store: n.BufferStore) -> bool:
     return any(isinstance(node, n.BufferLoad) and node.buffer.data is store.buffer.data for node in walk(store.value))
 
 
-def _first_lanes(condition: PrimExpr | None, var: n.Var, lanes: int) -> int | None:
+def _first_lanes(loop: n.For, condition: PrimExpr) -> int | None:
     """Return how many lanes a condition holds for, from the first one on.
     None where it holds for others, or where that can't be told."""
-    if condition is None:
-        return lanes
-    analyzer = Analyzer()
-    known = [
-        ops.as_int(analyzer.simplify(substitute(condition, {var: ops.const(at, var.dtype)}))) for at in range(lanes)
-    ]
-    count = sum(1 for held in known if held)
-    return count if None not in known and all(known[:count]) else None
+    count = first_iterations(loop, conjuncts(condition), LinearForms())
+    return None if count is None else ops.as_int(count)
 
 
 def _pieces(rows: list[_Row], count: int, register: int, masks: bool) -> list[Stmt]:

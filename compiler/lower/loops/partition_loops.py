@@ -56,12 +56,12 @@ def _partition(loop: n.For, forms: LinearForms) -> Stmt:
     others = [part for part in parts if loop.loop_var not in free_vars(part)]
     if not own:
         return loop
-    count = _first_count(loop, own, forms)
+    count = first_iterations(loop, own, forms)
     if count is not None:
         first, second = choice.then_case, choice.else_case
         if others:
             count = n.Select(conjunction(others), count, ops.const(0, loop.loop_var.dtype))
-    elif len(parts) == 1 and (count := _first_count(loop, [_opposite(parts[0])], forms)) is not None:
+    elif len(parts) == 1 and (count := first_iterations(loop, [_opposite(parts[0])], forms)) is not None:
         first, second = choice.else_case, choice.then_case
     else:
         return loop
@@ -83,8 +83,8 @@ def _opposite(part: PrimExpr) -> PrimExpr:
     return part
 
 
-def _first_count(loop: n.For, parts: Sequence[PrimExpr], forms: LinearForms) -> PrimExpr | None:
-    """The number of iterations, from the first on, in which all of `parts` hold.
+def first_iterations(loop: n.For, parts: Sequence[PrimExpr], forms: LinearForms) -> PrimExpr | None:
+    """Return the number of iterations, from the first on, in which all of `parts` hold.
     None unless each holds up to some iteration and not after it."""
     count = loop.extent
     for part in parts:

@@ -130,7 +130,7 @@ def test_an_earlier_database_keeps_everything_and_is_used_on(
 
 
 def check_new_columns(address: str) -> None:
-    """What an earlier database held has values in the columns that came later."""
+    """Later columns have values for what an earlier database held."""
     engine = connect(parse_url(address))
     with reading(engine) as connection:
         device = connection.execute(select(*DeviceRow.__table__.columns)).one()

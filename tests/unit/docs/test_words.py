@@ -31,6 +31,7 @@ TABLES = {"relax-operators.md", "tvm-compatibility.md", "onnx-conformance.md"}
 CODE = re.compile(r"^(?: {3,}.*|.*→.*|\w+ = .*)$", re.MULTILINE)
 """Lines of a docstring that show code, or what becomes of it."""
 CONDITION = re.compile(r"(As|That|Of|With|Whose|What|If|When|While|Without|Unless|Until)\b")
+OPENING = re.compile(rf"""["']\s*{CONDITION.pattern}""")
 
 
 def sentences(text: str) -> list[str]:
@@ -100,8 +101,13 @@ def docstrings() -> Iterator[tuple[str, str]]:
         yield from source.docstrings
 
 
+def may_open_so(path: Path) -> bool:
+    """Whether some text of a file opens with a condition; parsing all of them takes long."""
+    return OPENING.search(path.read_text(encoding="utf-8")) is not None
+
+
 def test_no_docstring_opens_with_a_condition() -> None:
-    scripts = [path for folder in SCRIPTS for path in sorted((ROOT / folder).rglob("*.py"))]
+    scripts = [path for folder in SCRIPTS for path in sorted((ROOT / folder).rglob("*.py")) if may_open_so(path)]
     texts = [*docstrings(), *(found for path in scripts for found in read(path).docstrings)]
     found = [f"{where}: {text[:60]}" for where, text in texts if CONDITION.match(text)]
     assert not found, "\n".join(found)

@@ -63,7 +63,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def test_no_two_files_import_each_other() -> None:
-    """What only type checkers read is no import."""
+    """Imports that only type checkers read do not count."""
     imports = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     graph = {name: imports.find_modules_directly_imported_by(name) for name in imports.modules}
     assert len(graph) > 500
