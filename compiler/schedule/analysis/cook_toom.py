@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-Row = tuple[Fraction, ...]
-Matrix = tuple[Row, ...]
+from compiler.schedule.analysis.shared_sums import Matrix, Row
 
 POINTS = tuple(Fraction(p) for p in ("0", "1", "-1", "2", "-2", "1/2", "-1/2"))
 """Where polynomials are evaluated, in the order of use: small powers of two lose few digits."""
@@ -34,9 +33,9 @@ class Fast:
 
 
 @lru_cache(maxsize=16)
-def fast_filter(results: int, taps: int) -> Fast:
+def fast_filter(results: int, taps: int, scaled_data: bool = False) -> Fast:
     """Return the matrices for `results` neighbours of a filter with `taps` taps.
-    Together they may be at most eight."""
+    Together they may be at most eight. Fractions stand in the matrix of the filter, or in that of the data."""
     points = POINTS[: results + taps - 2]
     zero, one = Fraction(0), Fraction(1)
     data, filters = [], []
@@ -46,8 +45,9 @@ def fast_filter(results: int, taps: int) -> Fast:
         for other in others:
             scale *= point - other
         sign = 1 if scale > 0 else -1
-        data.append((*(sign * c for c in _with_roots(others)), zero))
-        filters.append(tuple(point**k / abs(scale) for k in range(taps)))
+        of_data, of_taps = (1 / abs(scale), one) if scaled_data else (one, 1 / abs(scale))
+        data.append((*(sign * of_data * c for c in _with_roots(others)), zero))
+        filters.append(tuple(of_taps * point**k for k in range(taps)))
     data.append(_with_roots(list(points)))
     filters.append((zero,) * (taps - 1) + (one,))
     at_infinity = (zero,) * (results - 1) + (one,)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from compiler.dtype import parse_dtype
-from compiler.schedule.analysis.cook_toom import POINTS, Fast, Matrix, Row, fast_filter
+from compiler.schedule.analysis.cook_toom import POINTS, Fast, fast_filter
 from compiler.schedule.analysis.dataflow import (
     Member,
     allocated,
@@ -18,6 +19,7 @@ from compiler.schedule.analysis.dataflow import (
     with_regions,
 )
 from compiler.schedule.analysis.reductions import reduction_of
+from compiler.schedule.analysis.shared_sums import Matrix, times_vector
 from compiler.schedule.core.state import Illegal, StepEffect, replaced
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import loops_by_axis, nest_over_axes
@@ -189,7 +191,11 @@ def _plan(conv: _Convolution, tile: int, band: int, multiple: int, block: str) -
         raise Illegal(f"tiles cannot be a multiple of {multiple}", block)
     each, columns = whole_tiles(rows, columns, band, multiple)
     bands = -(-rows // band) if band else 1
-    return _Plan(conv, tile, bands, each, columns, (fast_filter(tile, taps[0]), fast_filter(tile, taps[1])))
+    filters = math.prod(conv.extents[axis] for axis in conv.taps_axes if axis not in conv.window)
+    lines = math.prod(conv.extents[axis] for axis in conv.data_axes if axis not in (y, x))
+    fewer = lines * bands * each * columns < filters  # which are multiplied by fractions
+    along_y, along_x = (fast_filter(tile, many, scaled_data=fewer) for many in taps)
+    return _Plan(conv, tile, bands, each, columns, (along_y, along_x))
 
 
 def whole_tiles(rows: int, columns: int, band: int, multiple: int) -> tuple[int, int]:
@@ -355,23 +361,8 @@ def _results(stages: _Stages, plan: _Plan, product: n.Buffer, block: str) -> Non
 
 def _transformed(matrix: Matrix, row: PrimExpr, term: Callable[[int], PrimExpr]) -> PrimExpr:
     """Row number `row` of `matrix` times the terms."""
-    sums = [_weighted(coefficients, term) for coefficients in matrix]
-    value = sums[-1]
-    for at, own in reversed(list(enumerate(sums[:-1]))):
+    terms = [term(k) for k in range(len(matrix[0]))]
+    *first, value = times_vector(matrix, terms, lambda own, c: own * ops.const(float(c), own.dtype))
+    for at, own in reversed(list(enumerate(first))):
         value = n.Select(ops.equal(row, at), own, value)
     return value
-
-
-def _weighted(coefficients: Row, term: Callable[[int], PrimExpr]) -> PrimExpr:
-    """The sum of the terms, each by its coefficient: positive ones first, so that none is negated."""
-    used = sorted(((c, k) for k, c in enumerate(coefficients) if c), key=lambda pair: pair[0] < 0)
-    total: PrimExpr | None = None
-    for c, k in used:
-        own = term(k)
-        scaled = own if abs(c) == 1 else own * ops.const(float(abs(c)), own.dtype)
-        if total is None:
-            total = scaled if c > 0 else ops.const(0.0, own.dtype) - scaled
-        else:
-            total = total + scaled if c > 0 else total - scaled
-    assert total is not None  # no row is all zeros
-    return total

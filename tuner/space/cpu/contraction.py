@@ -36,6 +36,7 @@ _LEAST_PACKED_DEPTH = 64
 _DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cache is worth loading for
 _UNROLLS = (1, 2, 4, 8)
 _UNROLLED = 8  # products of a sum's innermost loop that are written out
+_UNROLLED_PIXELS = 3  # neighbours share pixels, which LLVM keeps from one column of a window to the next
 MEMORY_BOUND = 32  # rows: of fewer, what packed weights take to come counts for more than what it takes to widen them
 _OFTEN = 8  # vectors of results that a row's number goes into, so that it is worth widening once
 STREAM_BYTES = 16384  # of a row of a matrix from memory: of each panel, the first bytes of its rows come late
@@ -344,7 +345,7 @@ def _split_reduction(
     if window := window_axes(info, work.roles):
         written_out = [loops[a.position] for a in window]
         return [*(loop for loop in reduce_loops if loop not in written_out), *written_out], written_out
-    if last.extent <= _UNROLLED:
+    if last.extent <= (_UNROLLED_PIXELS if work.shape.across else _UNROLLED):
         return reduce_loops, [reduce_loops[-1]]
     factors = tuple(u for u in _UNROLLS if last.extent % u == 0)
     if len(factors) < 2:
