@@ -15,18 +15,10 @@ from collections import deque
 from typing import assert_never
 
 from compiler.errors import TunefarmError
+from rpc_server import errors
 from rpc_server.box import supervisor_events as events
 from rpc_server.box.supervisor_records import BoxSession, SessionRequest, WaitingClient
 from rpc_server.box.supervisor_sessions import Sessions, arrays_lost
-from rpc_server.errors import (
-    Cancelled,
-    LeaseRefused,
-    NotPermitted,
-    ProtocolError,
-    RPCError,
-    SessionClosed,
-    SessionRefused,
-)
 from rpc_server.farm_link.leases import LeaseReport
 from rpc_server.machine.crash import CallUnderWay, CrashVerdict, ExitReport, explain, failed_trial
 from rpc_server.wire.messages import REFERENCE_PHASE, Done, Measured, SessionOpened
@@ -111,7 +103,7 @@ class SupervisorState(Sessions):
         if event.lease is not None:
             self._end_all(
                 (s for s in self._sessions.values() if s.lease == event.lease),
-                SessionClosed("another session was opened under the same lease"),
+                errors.SessionClosed("another session was opened under the same lease"),
                 now,
             )
         wait = min(max(event.request.wait_s, 0.0), self.config.max_wait_s)
@@ -121,24 +113,24 @@ class SupervisorState(Sessions):
     def _refusal(self, event: events.OpenAsked) -> TunefarmError | None:
         config = self.config
         if self._stopping:
-            return SessionRefused(f"{config.box} is shutting down: {self._stopping}")
+            return errors.SessionRefused(f"{config.box} is shutting down: {self._stopping}")
         if event.conn in self._by_conn or any(entry.conn == event.conn for entry in self._waiting):
-            return ProtocolError("this connection has a session, or waits for one, already")
+            return errors.ProtocolError("this connection has a session, or waits for one, already")
         if config.leases_required and event.lease is None:
-            return LeaseRefused(
+            return errors.LeaseRefused(
                 f"{config.box} is lent out by a tracker and does not know this lease",
                 hint="request the device from the tracker; a lease that expired has to be requested again",
             )
         if event.request.key and config.key and event.request.key != config.key:
-            return SessionRefused(f"{config.box} serves key {config.key!r}, not {event.request.key!r}")
+            return errors.SessionRefused(f"{config.box} serves key {config.key!r}, not {event.request.key!r}")
         if len(self._waiting) >= config.max_waiting:
-            return SessionRefused(f"too many clients wait for {config.box}")
+            return errors.SessionRefused(f"too many clients wait for {config.box}")
         return None
 
     def _close_asked(self, event: events.CloseAsked, now: float) -> None:
         session = self._by_conn.get(event.conn)
         if session is not None:
-            self._end(session, SessionClosed("closed by the client"), now, tell=False)
+            self._end(session, errors.SessionClosed("closed by the client"), now, tell=False)
         self._emit(events.AnswerRequest(event.conn, event.request_id, Done()))
 
     def _connection_lost(self, event: events.ConnectionLost, now: float) -> None:
@@ -146,29 +138,29 @@ class SupervisorState(Sessions):
         session = self._by_conn.get(event.conn)
         if session is not None:
             session.queue.clear()
-            self._end(session, SessionClosed(event.reason), now, tell=False)
+            self._end(session, errors.SessionClosed(event.reason), now, tell=False)
         self._over.pop(event.conn, None)
 
     def _lease_over(self, event: events.LeaseFinished, now: float) -> None:
-        why = SessionClosed(f"the lease ended: {event.reason}")
+        why = errors.SessionClosed(f"the lease ended: {event.reason}")
         self._end_all((s for s in self._sessions.values() if s.lease == event.lease), why, now)
         for entry in [entry for entry in self._waiting if entry.lease == event.lease]:
             self._waiting.remove(entry)
-            self._emit(events.Fail(entry.conn, entry.request_id, LeaseRefused(why.message)))
+            self._emit(events.Fail(entry.conn, entry.request_id, errors.LeaseRefused(why.message)))
 
     def _key_revoked(self, event: events.KeyTakenBack, now: float) -> None:
         if (session := self._by_conn.get(event.conn)) is not None:
-            self._end(session, SessionClosed(event.reason), now)
+            self._end(session, errors.SessionClosed(event.reason), now)
         for entry in [entry for entry in self._waiting if entry.conn == event.conn]:
             self._waiting.remove(entry)
-            self._emit(events.Fail(entry.conn, entry.request_id, NotPermitted(event.reason)))
+            self._emit(events.Fail(entry.conn, entry.request_id, errors.NotPermitted(event.reason)))
 
     def _shutdown(self, event: events.ShutdownAsked, now: float) -> None:
         self._stopping = event.reason
         for entry in self._waiting:
-            self._emit(events.Fail(entry.conn, entry.request_id, SessionRefused(event.reason)))
+            self._emit(events.Fail(entry.conn, entry.request_id, errors.SessionRefused(event.reason)))
         self._waiting.clear()
-        self._end_all(self._sessions.values(), SessionClosed(event.reason), now)
+        self._end_all(self._sessions.values(), errors.SessionClosed(event.reason), now)
         self._emit(*self.pool.stop(now))
 
     # --- calls --------------------------------------------------------------------------------------------
@@ -181,7 +173,7 @@ class SupervisorState(Sessions):
         config = self.config
         too_many = len(session.queue) >= config.max_pending
         if too_many or (session.queue and session.queued_bytes + event.nbytes > config.max_pending_bytes):
-            error = ProtocolError(
+            error = errors.ProtocolError(
                 "the client sent more than it may have unanswered "
                 f"({config.max_pending} requests, {config.max_pending_bytes} bytes)"
             )
@@ -201,14 +193,14 @@ class SupervisorState(Sessions):
         """Fail everything that waits. The session's fate is decided when its executor is gone."""
         session = self._sessions.get(event.session)
         if session is None or not session.secret or not hmac.compare_digest(session.secret, event.secret):
-            self._emit(events.Fail(event.conn, event.request_id, SessionClosed("the session to cancel is over")))
+            self._emit(events.Fail(event.conn, event.request_id, errors.SessionClosed("the session to cancel is over")))
             return
         if session.queue:
             session.measuring = session.queue[0].trial
             session.on_lane = session.on_lane and not session.measuring  # trials follow what was asked on the lane
         for number, request in enumerate(session.queue):
             what = "cancelled while it ran" if number == 0 else "cancelled before it started"
-            error = Cancelled(f"{self._name_call(request.frames)} was {what}")
+            error = errors.Cancelled(f"{self._name_call(request.frames)} was {what}")
             self._emit(events.Fail(session.conn, request.request_id, error))
         session.queue.clear()
         session.queued_bytes = 0
@@ -272,7 +264,7 @@ class SupervisorState(Sessions):
             self._lost_under(session, event.report, executor.verdict, now)
 
     def _refuse_waiting(self, report: ExitReport) -> None:
-        error = SessionRefused(
+        error = errors.SessionRefused(
             f"executors of {self.config.box} do not start: {report.describe()}",
             hint="look at the server's log",
             detail={"stderr": report.stderr},
@@ -318,7 +310,7 @@ class SupervisorState(Sessions):
             stuck_at = self._stuck_at(session)
             if ends_at is not None and now >= ends_at:
                 limit = session.request.session_timeout_s
-                self._end(session, SessionClosed(f"the session's time limit of {limit:g} s is over"), now)
+                self._end(session, errors.SessionClosed(f"the session's time limit of {limit:g} s is over"), now)
             elif deadline is not None and now >= deadline:
                 self._emit(*self.pool.kill(session.executor, CrashVerdict.DEADLINE, now))
             elif stuck_at is not None and now >= stuck_at:
@@ -328,11 +320,11 @@ class SupervisorState(Sessions):
             self._emit(events.Fail(entry.conn, entry.request_id, self._busy()))
         self._emit(*self.pool.expire(now))
 
-    def _busy(self) -> RPCError:
+    def _busy(self) -> errors.RPCError:
         if len(self._sessions) < self.config.max_sessions:
-            return SessionRefused(f"{self.config.box} has no executor ready in time", hint="try again")
+            return errors.SessionRefused(f"{self.config.box} has no executor ready in time", hint="try again")
         names = ", ".join(self.session_names())
-        return SessionRefused(
+        return errors.SessionRefused(
             f"{self.config.box} is busy: its {self.config.max_sessions} session(s) are held by {names}",
             hint="wait for it, or share the device through a tracker",
         )

@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
-from rpc_server.errors import (
-    Cancelled,
-    DeadlineExceeded,
-    DeviceLost,
-    ExecutorCrashed,
-    OutOfMemory,
-    RPCError,
-    SessionClosed,
-)
+from rpc_server import errors
 from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 
 GPU_LOST = 75
@@ -96,7 +88,7 @@ def explain(
     call: CallUnderWay | None,
     memory_limit: int | None,
     on_lane: bool = False,
-) -> RPCError:
+) -> errors.RPCError:
     """The error for whoever waited for `call` when its executor ended.
     None: the session was idle, or with `on_lane` its client talked to the executor directly."""
     idle = "while its client talked to it directly" if on_lane else "between two calls"
@@ -111,7 +103,7 @@ def explain(
     match verdict:
         case CrashVerdict.DEADLINE:
             limit = "" if call is None or call.timeout_s is None else f" of {call.timeout_s:g} s"
-            return DeadlineExceeded(
+            return errors.DeadlineExceeded(
                 f"{call or 'a call'} ran past its deadline{limit}; its executor was killed",
                 hint="raise the call's timeout if the kernel is slow rather than stuck",
                 detail=detail,
@@ -119,25 +111,25 @@ def explain(
         case CrashVerdict.MEMORY:
             return _out_of_memory(f"the executor was killed {doing}", report, memory_limit, detail)
         case CrashVerdict.DISK:
-            return ExecutorCrashed(
+            return errors.ExecutorCrashed(
                 f"the session's folder grew past what the box allows; the executor was killed {doing}",
                 hint="write less, or start the server with a higher disk limit",
                 detail=detail,
             )
         case CrashVerdict.CLOSED:
-            return SessionClosed(f"the session was closed {doing}", detail=detail)
+            return errors.SessionClosed(f"the session was closed {doing}", detail=detail)
         case CrashVerdict.CANCELLED:
-            return Cancelled(f"{call or 'what the session ran'} was cancelled", detail=detail)
+            return errors.Cancelled(f"{call or 'what the session ran'} was cancelled", detail=detail)
         case CrashVerdict.PROTOCOL:
-            return ExecutorCrashed(
+            return errors.ExecutorCrashed(
                 f"the executor broke the protocol {doing} and was killed",
                 hint="the kernel may have overwritten the executor's memory",
                 detail=detail,
             )
         case CrashVerdict.START_TIMEOUT:
-            return ExecutorCrashed("the executor did not start in time", detail=detail)
+            return errors.ExecutorCrashed("the executor did not start in time", detail=detail)
         case CrashVerdict.STUCK:
-            return DeviceLost(
+            return errors.DeviceLost(
                 f"the executor was killed {doing} and does not die: the device or its driver hangs",
                 hint="check the box; it may need a reset",
                 detail=detail,
@@ -152,7 +144,7 @@ def explain(
                 text += f": {hint}"
             if said := without_own_frames(report.stderr):
                 text += f"; its last lines:\n{said}"
-            return ExecutorCrashed(text, hint=hint if outside else None, detail=detail)
+            return errors.ExecutorCrashed(text, hint=hint if outside else None, detail=detail)
 
 
 def without_own_frames(stderr: str) -> str:
@@ -191,24 +183,24 @@ def ran_out_of_memory(report: ExitReport, memory_limit: int | None) -> bool:
     return report.peak_memory >= 0.7 * memory_limit or grown >= 0.7 * memory_limit
 
 
-def _out_of_memory(text: str, report: ExitReport, limit: int | None, detail: dict[str, object]) -> OutOfMemory:
+def _out_of_memory(text: str, report: ExitReport, limit: int | None, detail: dict[str, object]) -> errors.OutOfMemory:
     peak = f", peak {report.peak_memory // _MIB} MiB" if report.peak_memory else ""
     bound = f" (limit {limit // _MIB} MiB{peak})" if limit else ""
-    return OutOfMemory(
+    return errors.OutOfMemory(
         f"out of memory: {text}{bound}",
         hint="use smaller arrays, or start the server with a higher memory limit",
         detail={**detail, "peak_memory": report.peak_memory, "memory_limit": limit},
     )
 
 
-def failed_trial(error: RPCError, elapsed_s: float, blame: str = "") -> MeasureResult:
+def failed_trial(error: errors.RPCError, elapsed_s: float, blame: str = "") -> MeasureResult:
     """A trial whose executor ended becomes a failed result with that error's text, after `blame`."""
     match error:
-        case DeadlineExceeded():
+        case errors.DeadlineExceeded():
             kind = FailureKind.RUN_TIMEOUT
-        case OutOfMemory():
+        case errors.OutOfMemory():
             kind = FailureKind.OUT_OF_MEMORY
-        case DeviceLost():
+        case errors.DeviceLost():
             kind = FailureKind.DEVICE_LOST
         case _:
             kind = FailureKind.CRASH

@@ -7,23 +7,13 @@ import socket
 import time
 
 from rpc_server.errors import ProtocolError
-from rpc_server.relay.passes import (
-    CLIENT,
-    GREETING_SIZE,
-    MAGIC,
-    VERDICT_SIZE,
-    Greeting,
-    PassAnswer,
-    PassVerdict,
-    pass_of_text,
-    read_verdict,
-)
+from rpc_server.relay import passes
 
 NO_RELAY = "the relay does not answer"
 _TURNED_AWAY = {
-    PassVerdict.NO_LEASE: "the relay knows no such lease: it is over, or the box has lost its line to the relay",
-    PassVerdict.NO_BOX: "the box does not answer its relay",
-    PassVerdict.BUSY: "the relay has too many connections of this lease already",
+    passes.PassVerdict.NO_LEASE: "the relay knows no such lease: it is over, or the box has lost its line to the relay",
+    passes.PassVerdict.NO_BOX: "the box does not answer its relay",
+    passes.PassVerdict.BUSY: "the relay has too many connections of this lease already",
 }
 
 
@@ -39,7 +29,7 @@ def is_relay(address: str, port: int, deadline: float) -> bool:
     """Whether a relay listens there: it speaks first. `deadline` in monotonic seconds."""
     try:
         with socket.create_connection((address, port), timeout=_left(deadline)) as sock:
-            return _read(sock, len(MAGIC), deadline) == MAGIC
+            return _read(sock, len(passes.MAGIC), deadline) == passes.MAGIC
     except OSError:
         return False
 
@@ -50,11 +40,11 @@ def show_pass(address: str, port: int, text: str, deadline: float) -> tuple[sock
     try:
         with contextlib.ExitStack() as stack:
             sock = stack.enter_context(socket.create_connection((address, port), timeout=_left(deadline)))
-            greeting = Greeting.from_bytes(_read(sock, GREETING_SIZE, deadline))
-            sock.sendall(PassAnswer.to(greeting, CLIENT, pass_of_text(text)))
-            verdict, port_to_use = read_verdict(_read(sock, VERDICT_SIZE, deadline))
-            if verdict is not PassVerdict.WELCOME:
-                failed = NoSuchLease if verdict is PassVerdict.NO_LEASE else PassRefused
+            greeting = passes.Greeting.from_bytes(_read(sock, passes.GREETING_SIZE, deadline))
+            sock.sendall(passes.PassAnswer.to(greeting, passes.CLIENT, passes.pass_of_text(text)))
+            verdict, port_to_use = passes.read_verdict(_read(sock, passes.VERDICT_SIZE, deadline))
+            if verdict is not passes.PassVerdict.WELCOME:
+                failed = NoSuchLease if verdict is passes.PassVerdict.NO_LEASE else PassRefused
                 raise failed(_TURNED_AWAY[verdict])
             stack.pop_all()
             return sock, port_to_use

@@ -12,25 +12,14 @@ from pathlib import Path
 
 import msgspec
 
-from compiler.runtime.disco.messages import (
-    Answer,
-    Broken,
-    DiscoError,
-    Failed,
-    Instruction,
-    Left,
-    Part,
-    Parts,
-    StopWorker,
-    Value,
-)
+from compiler.runtime.disco import messages
 from compiler.runtime.disco.wire import receive, send
 
-_DECODER = msgspec.msgpack.Decoder(Answer)
+_DECODER = msgspec.msgpack.Decoder(messages.Answer)
 _HOME = Path(__file__).resolve().parents[3]
 
 
-_Letter = tuple[Instruction | Parts, list[int]]
+_Letter = tuple[messages.Instruction | messages.Parts, list[int]]
 """A message to a worker, and descriptors of its own that go along."""
 
 
@@ -56,7 +45,7 @@ class Processes:
         self._closing = False
         self._dead: dict[int, str] = {}
         self._failed: dict[int, str] = {}
-        self._outboxes: list[queue.SimpleQueue[Answer]] = [queue.SimpleQueue() for _ in range(count)]
+        self._outboxes: list[queue.SimpleQueue[messages.Answer]] = [queue.SimpleQueue() for _ in range(count)]
         self._outgoing: list[queue.SimpleQueue[_Letter]] = [queue.SimpleQueue() for _ in range(count)]
         self._channels: list[socket.socket] = []
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -75,7 +64,7 @@ class Processes:
 
     # ------------------------------------------------------------------------------ telling
 
-    def send(self, index: int, instruction: Instruction) -> None:
+    def send(self, index: int, instruction: messages.Instruction) -> None:
         """Tell a worker something."""
         self._check(index)
         self._outgoing[index].put((instruction, []))
@@ -93,19 +82,19 @@ class Processes:
             finally:
                 for fd in descriptors:
                     os.close(fd)
-            if isinstance(message, StopWorker):
+            if isinstance(message, messages.StopWorker):
                 return
 
-    def answer(self, index: int) -> Answer:
+    def answer(self, index: int) -> messages.Answer:
         """A worker's next answer."""
         found = self._outboxes[index].get()
         if index in self._dead:
-            raise DiscoError(self._dead[index])
+            raise messages.DiscoError(self._dead[index])
         return found
 
     def _check(self, index: int) -> None:
         if index in self._dead:
-            raise DiscoError(self._dead[index])
+            raise messages.DiscoError(self._dead[index])
 
     # ---------------------------------------------------------------------------- listening
 
@@ -114,23 +103,23 @@ class Processes:
             try:
                 body, descriptors = receive(self._channels[index])
                 message = _DECODER.decode(body)
-            except (EOFError, OSError, msgspec.DecodeError, DiscoError):
+            except (EOFError, OSError, msgspec.DecodeError, messages.DiscoError):
                 self._died(index)
                 return
             match message:
-                case Value() | Failed():
+                case messages.Value() | messages.Failed():
                     self._outboxes[index].put(message)
-                case Part():
+                case messages.Part():
                     self._part(index, message, descriptors)
-                case Left():
+                case messages.Left():
                     self._leave(index, message)
-                case Broken():
+                case messages.Broken():
                     self._broken(index, message.error)
 
     def _table(self, index: int, in_group: bool) -> _Table:
         return self._groups[index // self._size] if in_group else self._everyone
 
-    def _part(self, index: int, part: Part, descriptors: list[int]) -> None:
+    def _part(self, index: int, part: messages.Part, descriptors: list[int]) -> None:
         with self._lock:
             table = self._table(index, part.group)
             table.parts[index] = descriptors[0], part.size
@@ -141,18 +130,18 @@ class Processes:
                 laid = [table.parts[member] for member in table.members]
                 table.parts = {}
                 for member in table.members:
-                    self._reply(member, Parts(tuple(size for _, size in laid)), [fd for fd, _ in laid])
+                    self._reply(member, messages.Parts(tuple(size for _, size in laid)), [fd for fd, _ in laid])
                 for fd, _ in laid:
                     os.close(fd)
 
-    def _leave(self, index: int, left: Left) -> None:
+    def _leave(self, index: int, left: messages.Left) -> None:
         with self._lock:
             table = self._table(index, left.group)
             table.left.add(index)
             gone = next((text for member, text in self._dead.items() if member in table.members), "")
             if gone or len(table.left) == len(table.members):
                 for member in table.left:
-                    self._reply(member, Parts(error=gone))
+                    self._reply(member, messages.Parts(error=gone))
                 table.left = set()
 
     def _gone(self, table: _Table) -> str:
@@ -171,10 +160,10 @@ class Processes:
     def _refuse(self, table: _Table, error: str) -> None:
         for member, (fd, _) in table.parts.items():
             os.close(fd)
-            self._reply(member, Parts(error=error))
+            self._reply(member, messages.Parts(error=error))
         table.parts = {}
 
-    def _reply(self, index: int, parts: Parts, descriptors: list[int] | None = None) -> None:
+    def _reply(self, index: int, parts: messages.Parts, descriptors: list[int] | None = None) -> None:
         self._outgoing[index].put((parts, [os.dup(fd) for fd in descriptors or ()]))
 
     def _died(self, index: int) -> None:
@@ -196,15 +185,15 @@ class Processes:
                     table.parts.pop(index, None)
                     self._refuse(table, self._dead[index])
                     for member in table.left:
-                        self._reply(member, Parts(error=self._dead[index]))
+                        self._reply(member, messages.Parts(error=self._dead[index]))
                     table.left = set()
-        self._outboxes[index].put(Failed(self._dead[index]))
+        self._outboxes[index].put(messages.Failed(self._dead[index]))
 
     def close(self) -> None:
         """End the processes."""
         self._closing = True
         for outgoing in self._outgoing:
-            outgoing.put((StopWorker(), []))
+            outgoing.put((messages.StopWorker(), []))
         for process in self.processes:
             try:
                 process.wait(timeout=5)

@@ -11,22 +11,7 @@ import numpy as np
 from compiler.errors import ArgumentError
 from compiler.runtime.core.device import Device, cpu
 from compiler.runtime.core.ndarray import NDArray, array
-from compiler.runtime.disco import collectives
-from compiler.runtime.disco.messages import (
-    Answer,
-    DiscoError,
-    Failed,
-    Find,
-    Forget,
-    Get,
-    Instruction,
-    Invocation,
-    Put,
-    Sync,
-    Value,
-    argument,
-    plain,
-)
+from compiler.runtime.disco import collectives, messages
 from compiler.runtime.disco.processes import Processes
 from compiler.runtime.disco.threads import Threads
 from compiler.runtime.disco.worker import ThisMachine
@@ -37,10 +22,10 @@ MOST_WORKERS = 256
 class Workers(Protocol):
     """Workers that are told things in order."""
 
-    def send(self, index: int, instruction: Instruction) -> None:
+    def send(self, index: int, instruction: messages.Instruction) -> None:
         """Tell a worker something. Raises DiscoError where it is gone."""
 
-    def answer(self, index: int) -> Answer:
+    def answer(self, index: int) -> messages.Answer:
         """A worker's next answer. Raises DiscoError where it is gone."""
 
     def close(self) -> None:
@@ -115,58 +100,58 @@ class Session:
 
     # ---------------------------------------------------------------------------- telling
 
-    def _tell(self, instruction: Instruction) -> None:
+    def _tell(self, instruction: messages.Instruction) -> None:
         self._check_open()
         if self._free:
             done, self._free = tuple(self._free), []
             for index in range(self._num_workers):
-                self._workers.send(index, Forget(done))
+                self._workers.send(index, messages.Forget(done))
         for index in range(self._num_workers):
             self._workers.send(index, instruction)
 
     def _check_open(self) -> None:
         if not self._open:
-            raise DiscoError("the session was shut down")
+            raise messages.DiscoError("the session was shut down")
 
     def _forget(self, register: int) -> None:
         self._free.append(register)
 
-    def _ask(self, worker_id: int, instruction: Instruction) -> Value:
+    def _ask(self, worker_id: int, instruction: messages.Instruction) -> messages.Value:
         self._check_open()
         if not 0 <= worker_id < self._num_workers:
             raise ArgumentError(f"there are {self._num_workers} workers, counted from 0; {worker_id} is none of them")
         self._workers.send(worker_id, instruction)
         answer = self._workers.answer(worker_id)
-        if isinstance(answer, Failed):
+        if isinstance(answer, messages.Failed):
             self._recover(worker_id)
-            raise DiscoError(f"worker {worker_id}: {answer.error}")
-        assert isinstance(answer, Value)
+            raise messages.DiscoError(f"worker {worker_id}: {answer.error}")
+        assert isinstance(answer, messages.Value)
         return answer
 
     def _recover(self, failed: int) -> None:
         """Discard the errors of the other workers, which the first one caused, so that all go on."""
         for index in range(self._num_workers):
             if index != failed:
-                self._workers.send(index, Sync())
+                self._workers.send(index, messages.Sync())
                 self._workers.answer(index)
 
     def _get(self, worker_id: int, register: int) -> Any:
-        found = self._ask(worker_id, Get(register))
+        found = self._ask(worker_id, messages.Get(register))
         if found.shape is None:
-            return plain(found.plain)
+            return messages.plain(found.plain)
         return array(np.frombuffer(bytearray(found.data), found.dtype).reshape(found.shape))
 
     def _put(self, worker_id: int, register: int, value: Any) -> None:
         self._check_open()
         data = np.ascontiguousarray(value.numpy() if isinstance(value, NDArray) else value)
-        self._workers.send(worker_id, Put(register, tuple(np.shape(value)), str(data.dtype), data.tobytes()))
+        self._workers.send(worker_id, messages.Put(register, tuple(np.shape(value)), str(data.dtype), data.tobytes()))
 
     # -------------------------------------------------------------------------- functions
 
     def get_global_func(self, name: str) -> DPackedFunc:
         """A function that is registered in the workers under that name."""
         register = next(self._registers)
-        self._tell(Find(register, name))
+        self._tell(messages.Find(register, name))
         return DPackedFunc(self, register)
 
     def _cached(self, name: str) -> DPackedFunc:
@@ -179,9 +164,9 @@ class Session:
         return DRef(self, self._call(func, *args))
 
     def _call(self, func: DRef, *args: Any) -> int:
-        sent = tuple(argument(value, self._register) for value in args)
+        sent = tuple(messages.argument(value, self._register) for value in args)
         register = next(self._registers)
-        self._tell(Invocation(register, func.register, sent))
+        self._tell(messages.Invocation(register, func.register, sent))
         return register
 
     def _register(self, value: Any) -> int | None:
@@ -273,7 +258,7 @@ class Session:
     def _sync_worker(self, worker_id: int) -> None:
         """Wait until a worker has done all it was told.
         Raises DiscoError, naming it, for what went wrong there."""
-        self._ask(worker_id, Sync())
+        self._ask(worker_id, messages.Sync())
 
     sync_worker = _sync_worker
 

@@ -15,24 +15,7 @@ from compiler.errors import ArgumentError
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.registry import get_global_func
-from compiler.runtime.disco.messages import (
-    Answer,
-    Argument,
-    DiscoError,
-    Failed,
-    Find,
-    Forget,
-    Get,
-    Instruction,
-    Invocation,
-    Put,
-    Ref,
-    StopWorker,
-    Sync,
-    Value,
-    WorkerDevice,
-    plain,
-)
+from compiler.runtime.disco import messages
 from compiler.runtime.load import load_module
 from compiler.runtime.vm.machine import VirtualMachine
 
@@ -89,7 +72,7 @@ class Worker:
         """How many workers a group has."""
         return self.count // self.groups
 
-    def execute(self, instruction: Instruction) -> Answer | None:
+    def execute(self, instruction: messages.Instruction) -> messages.Answer | None:
         """Execute an instruction.
         Errors are kept for the next answer; instructions that depend on one fail, too."""
         token = _current.set(self)
@@ -97,63 +80,65 @@ class Worker:
             return self._execute(instruction)
         except Exception as error:
             if not self._error:
-                self._error = str(error) if isinstance(error, DiscoError) else f"{type(error).__name__}: {error}"
+                self._error = (
+                    str(error) if isinstance(error, messages.DiscoError) else f"{type(error).__name__}: {error}"
+                )
                 self.meeting.fail(f"worker {self.index} failed: {self._error}")
-            return self._answer(Value()) if isinstance(instruction, Get | Sync) else None
+            return self._answer(messages.Value()) if isinstance(instruction, messages.Get | messages.Sync) else None
         finally:
             _current.reset(token)
 
-    def _execute(self, instruction: Instruction) -> Answer | None:
+    def _execute(self, instruction: messages.Instruction) -> messages.Answer | None:
         match instruction:
-            case Find():
+            case messages.Find():
                 self._registers[instruction.register] = get_global_func(instruction.name)
-            case Invocation():
+            case messages.Invocation():
                 function = self._held(instruction.function)
                 self._registers[instruction.register] = function(*map(self._given, instruction.args))
-            case Forget():
+            case messages.Forget():
                 for register in instruction.registers:
                     self._registers.pop(register, None)
-            case Put():
+            case messages.Put():
                 data = np.frombuffer(bytearray(instruction.data), instruction.dtype).reshape(instruction.shape)
                 held = self._registers.get(instruction.register)
                 if isinstance(held, NDArray):
                     held.copyfrom(data)
                 else:
                     self._registers[instruction.register] = array(data, self.device)
-            case Get():
+            case messages.Get():
                 return self._answer(self._value(self._held(instruction.register)))
-            case Sync():
-                return self._answer(Value())
-            case StopWorker():
+            case messages.Sync():
+                return self._answer(messages.Value())
+            case messages.StopWorker():
                 pass
         return None
 
     def _held(self, register: int) -> Any:
         if register not in self._registers:
-            raise DiscoError(f"worker {self.index} holds nothing there: what should have put it there failed")
+            raise messages.DiscoError(f"worker {self.index} holds nothing there: what should have put it there failed")
         return self._registers[register]
 
-    def _given(self, value: Argument) -> Any:
+    def _given(self, value: messages.Argument) -> Any:
         match value:
-            case Ref():
+            case messages.Ref():
                 return self._held(value.register)
-            case WorkerDevice():
+            case messages.WorkerDevice():
                 return self.home.device(value.device_type, value.number)
-        return plain(value)
+        return messages.plain(value)
 
-    def _value(self, held: Any) -> Value:
+    def _value(self, held: Any) -> messages.Value:
         if isinstance(held, NDArray):
             data = held.numpy()
-            return Value(tuple(data.shape), str(held.dtype), data.tobytes())
+            return messages.Value(tuple(data.shape), str(held.dtype), data.tobytes())
         if held is None or isinstance(held, bool | int | float | str):
-            return Value(plain=held)
+            return messages.Value(plain=held)
         raise ArgumentError(f"worker {self.index} holds a {type(held).__name__} there, which cannot be fetched")
 
-    def _answer(self, value: Value) -> Answer:
+    def _answer(self, value: messages.Value) -> messages.Answer:
         error, self._error = self._error, ""
         if error:
             self.meeting.fail("")
-        return Failed(error) if error else value
+        return messages.Failed(error) if error else value
 
 
 _current: ContextVar[Worker] = ContextVar("worker")
@@ -164,4 +149,4 @@ def current() -> Worker:
     try:
         return _current.get()
     except LookupError:
-        raise DiscoError("this runs only in a worker of a disco session") from None
+        raise messages.DiscoError("this runs only in a worker of a disco session") from None

@@ -13,23 +13,7 @@ from compiler.artifact import Artifact
 from compiler.errors import ArgumentError, IRError
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.values import DataType, ShapeTuple
-from compiler.runtime.vm.bytecode import (
-    MACHINE,
-    VOID,
-    CallInstruction,
-    ConstantRef,
-    FunctionKind,
-    FunctionRef,
-    Goto,
-    GotoUnless,
-    Immediate,
-    Instruction,
-    Native,
-    Operand,
-    Register,
-    Ret,
-    VMFunction,
-)
+from compiler.runtime.vm import bytecode
 from compiler.runtime.vm.executable import Constant, Program
 from compiler.runtime.vm.signature import FuncInfo
 from compiler.runtime.vm.vm_executable import VMExecutable
@@ -59,11 +43,11 @@ class _Open:
         self.param_names = param_names
         self.signature = signature
         self.registers = len(param_names)
-        self.code: list[Instruction] = []
+        self.code: list[bytecode.Instruction] = []
 
-    def uses(self, operands: Iterable[Operand]) -> None:
+    def uses(self, operands: Iterable[bytecode.Operand]) -> None:
         for operand in operands:
-            if isinstance(operand, Register) and operand not in (VOID, MACHINE):
+            if isinstance(operand, bytecode.Register) and operand not in (bytecode.VOID, bytecode.MACHINE):
                 self.registers = max(self.registers, operand.index + 1)
 
 
@@ -76,24 +60,24 @@ class ExecBuilder:
     """
 
     def __init__(self) -> None:
-        self._functions: list[VMFunction] = []
+        self._functions: list[bytecode.VMFunction] = []
         self._by_name: dict[str, int] = {}
         self._constants: list[Constant] = []
         self._known: dict[tuple[type, object], int] = {}
         self._open: _Open | None = None
 
     # -- operands --------------------------------------------------------------------------------
-    def r(self, idx: int) -> Register:
+    def r(self, idx: int) -> bytecode.Register:
         """A register, counted from 0. Raises ArgumentError for a negative number."""
         if isinstance(idx, bool) or not isinstance(idx, int) or idx < 0:
             raise ArgumentError(f"a register has a number from 0 on, not {idx!r}")
-        return Register(idx)
+        return bytecode.Register(idx)
 
-    def imm(self, value: int) -> Immediate:
+    def imm(self, value: int) -> bytecode.Immediate:
         """An integer that stands in the instruction."""
-        return Immediate(int(value))
+        return bytecode.Immediate(int(value))
 
-    def c(self, value: object) -> ConstantRef:
+    def c(self, value: object) -> bytecode.ConstantRef:
         """A constant: an array, a shape (also a tuple or list of integers), a string, a dtype or a number.
 
         Equal strings, shapes, dtypes and numbers, and the same array, are kept once.
@@ -104,27 +88,27 @@ class ExecBuilder:
         if index is None:
             index = self._known[key] = len(self._constants)
             self._constants.append(constant)
-        return ConstantRef(index)
+        return bytecode.ConstantRef(index)
 
-    def f(self, name: str) -> FunctionRef:
+    def f(self, name: str) -> bytecode.FunctionRef:
         """A function by name, as an operand. It need not be written yet."""
-        return FunctionRef(self.declare_function(name))
+        return bytecode.FunctionRef(self.declare_function(name))
 
-    def void_arg(self) -> Register:
+    def void_arg(self) -> bytecode.Register:
         """The destination of a call whose result nobody wants; as an argument, nothing."""
-        return VOID
+        return bytecode.VOID
 
-    def vm_state(self) -> Register:
+    def vm_state(self) -> bytecode.Register:
         """The machine itself, which some of its own functions take first."""
-        return MACHINE
+        return bytecode.MACHINE
 
     # -- functions -------------------------------------------------------------------------------
-    def declare_function(self, func_name: str, kind: FunctionKind = FunctionKind.PACKED) -> int:
+    def declare_function(self, func_name: str, kind: bytecode.FunctionKind = bytecode.FunctionKind.PACKED) -> int:
         """The number of the function called `func_name`, given at its first mention."""
         index = self._by_name.get(func_name)
         if index is None:
             index = self._by_name[func_name] = len(self._functions)
-            self._functions.append(VMFunction(func_name, FunctionKind.PACKED))
+            self._functions.append(bytecode.VMFunction(func_name, bytecode.FunctionKind.PACKED))
         return index
 
     def function(
@@ -147,7 +131,7 @@ class ExecBuilder:
         if len(names) != count:
             raise ArgumentError(f"function {func_name!r} has {count} inputs, and {len(names)} names for them")
         index = self._by_name.get(func_name)
-        if index is not None and self._functions[index].kind is not FunctionKind.PACKED:
+        if index is not None and self._functions[index].kind is not bytecode.FunctionKind.PACKED:
             raise IRError(f"there is a function {func_name!r} already")
         self._open = _Open(func_name, names, signature)
         return VMFuncScope(self._close)
@@ -155,8 +139,13 @@ class ExecBuilder:
     def _close(self) -> None:
         made, self._open = self._writing(), None
         index = self.declare_function(made.name)
-        self._functions[index] = VMFunction(
-            made.name, FunctionKind.BYTECODE, made.param_names, made.registers, tuple(made.code), made.signature
+        self._functions[index] = bytecode.VMFunction(
+            made.name,
+            bytecode.FunctionKind.BYTECODE,
+            made.param_names,
+            made.registers,
+            tuple(made.code),
+            made.signature,
         )
 
     def _writing(self) -> _Open:
@@ -164,30 +153,30 @@ class ExecBuilder:
             raise IRError("no function is being written", hint="`with builder.function(name):` begins one")
         return self._open
 
-    def _emit(self, instruction: Instruction, *operands: Operand) -> None:
+    def _emit(self, instruction: bytecode.Instruction, *operands: bytecode.Operand) -> None:
         function = self._writing()
         function.uses(operands)
         function.code.append(instruction)
 
     # -- instructions ----------------------------------------------------------------------------
-    def emit_call(self, name: str, args: Any = None, dst: Register | None = None) -> None:
+    def emit_call(self, name: str, args: Any = None, dst: bytecode.Register | None = None) -> None:
         """Call a function by name.
         `args` are operands, or values that become constants (numbers: `imm` or `c`)."""
-        given = tuple(arg if isinstance(arg, Operand) else self.c(arg) for arg in args or ())
-        to = VOID if dst is None else dst
-        self._emit(CallInstruction(self.declare_function(name), given, to), *given, to)
+        given = tuple(arg if isinstance(arg, bytecode.Operand) else self.c(arg) for arg in args or ())
+        to = bytecode.VOID if dst is None else dst
+        self._emit(bytecode.CallInstruction(self.declare_function(name), given, to), *given, to)
 
-    def emit_ret(self, result: Register) -> None:
+    def emit_ret(self, result: bytecode.Register) -> None:
         """Return a register's value."""
-        self._emit(Ret(result), result)
+        self._emit(bytecode.Ret(result), result)
 
     def emit_goto(self, pc_offset: int) -> None:
         """Go on `pc_offset` instructions from this one."""
-        self._emit(Goto(pc_offset))
+        self._emit(bytecode.Goto(pc_offset))
 
-    def emit_if(self, cond: Register, false_offset: int) -> None:
+    def emit_if(self, cond: bytecode.Register, false_offset: int) -> None:
         """Go on with the next instruction where `cond` is not 0, else `false_offset` from this one."""
-        self._emit(GotoUnless(cond, false_offset), cond)
+        self._emit(bytecode.GotoUnless(cond, false_offset), cond)
 
     # -- the result ------------------------------------------------------------------------------
     def get(self) -> VMExecutable:
@@ -199,7 +188,7 @@ class ExecBuilder:
         kernels: Mapping[str, Artifact] | None = None,
         target: str = "",
         meta: Mapping[str, str] | None = None,
-        native: Mapping[str, Native] | None = None,
+        native: Mapping[str, bytecode.Native] | None = None,
         interpreted: Sequence[str] = (),
     ) -> Program:
         """Return what was written, with the kernels it calls.

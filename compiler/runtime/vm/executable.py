@@ -14,23 +14,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import ArtifactError, IRError
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.values import DataType, ShapeTuple
-from compiler.runtime.vm.bytecode import (
-    MACHINE,
-    VOID,
-    CallInstruction,
-    ConstantRef,
-    FunctionKind,
-    FunctionRef,
-    Goto,
-    GotoUnless,
-    Immediate,
-    Native,
-    Operand,
-    Register,
-    Ret,
-    VMFunction,
-    check_function,
-)
+from compiler.runtime.vm import bytecode
 from compiler.runtime.vm.signature import check_info
 
 Constant = NDArray | ShapeTuple | DataType | str | int | float
@@ -47,7 +31,7 @@ class Program:
     file. Raises ArtifactError if an instruction names what is not there.
     """
 
-    functions: tuple[VMFunction, ...]
+    functions: tuple[bytecode.VMFunction, ...]
     constants: tuple[Constant, ...] = ()
     kernels: Mapping[str, Artifact] = field(default_factory=dict)
     target: str = ""
@@ -63,7 +47,7 @@ class Program:
             twice = sorted({name for name in names if names.count(name) > 1})
             raise ArtifactError(f"two functions have one name: {', '.join(twice)}")
         for function in self.functions:
-            check_function(function, len(self.functions), len(self.constants))
+            bytecode.check_function(function, len(self.functions), len(self.constants))
             if function.signature is not None:
                 check_info(function.signature)
             if function.native is not None:
@@ -71,7 +55,7 @@ class Program:
         for constant in self.constants:
             _check_constant(constant)
 
-    def _check_native(self, name: str, native: Native) -> None:
+    def _check_native(self, name: str, native: bytecode.Native) -> None:
         kernels = self.kernels.get("cpu")
         entry = None if kernels is None else next((e for e in kernels.entries if e.name == native.entry), None)
         if entry is None or not entry.is_graph:
@@ -80,17 +64,17 @@ class Program:
         if any(not -arguments <= number < entry.results for number in native.results):
             raise ArtifactError(f"function {name!r} gives what its machine code has not")
 
-    def function(self, name: str) -> VMFunction | None:
+    def function(self, name: str) -> bytecode.VMFunction | None:
         """The function called `name` that has instructions, None where there is none."""
         for function in self.functions:
-            if function.name == name and function.kind is not FunctionKind.PACKED:
+            if function.name == name and function.kind is not bytecode.FunctionKind.PACKED:
                 return function
         return None
 
     @property
     def names(self) -> list[str]:
         """The functions that can be called from outside."""
-        return [function.name for function in self.functions if function.kind is not FunctionKind.PACKED]
+        return [function.name for function in self.functions if function.kind is not bytecode.FunctionKind.PACKED]
 
 
 def _check_constant(constant: Constant) -> None:
@@ -105,20 +89,20 @@ def as_text(program: Program) -> str:
     """The instructions as a listing, one a line."""
     blocks = []
     for function in program.functions:
-        if function.kind is FunctionKind.PACKED:
+        if function.kind is bytecode.FunctionKind.PACKED:
             continue
         lines = [f"@{function.name}({', '.join(function.param_names)}):"]
         for instruction in function.code:
             match instruction:
-                case CallInstruction(callee, args, dst):
+                case bytecode.CallInstruction(callee, args, dst):
                     name = program.functions[callee].name
                     given = ", ".join(map(str, args)) or "-"
                     lines.append(f"  call  {name:<32} in: {given:<24} dst: {dst}".rstrip())
-                case Ret(result):
+                case bytecode.Ret(result):
                     lines.append(f"  ret   {result}")
-                case Goto(offset):
+                case bytecode.Goto(offset):
                     lines.append(f"  goto  {offset}")
-                case GotoUnless(condition, offset):
+                case bytecode.GotoUnless(condition, offset):
                     lines.append(f"  if    {condition}, else {offset}")
                 case _:
                     assert_never(instruction)
@@ -131,22 +115,22 @@ def as_python(program: Program) -> str:
     Arrays stand as calls of `nd.array`."""
     lines = ["ib = relax.ExecBuilder()"]
     for function in program.functions:
-        if function.kind is FunctionKind.PACKED:
+        if function.kind is bytecode.FunctionKind.PACKED:
             continue
         given = f"{function.name!r}, num_inputs={function.num_inputs}, param_names={list(function.param_names)!r}"
         lines.append(f"with ib.function({given}):")
         for instruction in function.code:
             match instruction:
-                case CallInstruction(callee, args, dst):
+                case bytecode.CallInstruction(callee, args, dst):
                     name = program.functions[callee].name
                     shown = ", ".join(_python_operand(arg, program) for arg in args)
-                    to = "" if dst == VOID else f", dst={_python_operand(dst, program)}"
+                    to = "" if dst == bytecode.VOID else f", dst={_python_operand(dst, program)}"
                     lines.append(f"    ib.emit_call({name!r}, args=[{shown}]{to})")
-                case Ret(result):
+                case bytecode.Ret(result):
                     lines.append(f"    ib.emit_ret({_python_operand(result, program)})")
-                case Goto(offset):
+                case bytecode.Goto(offset):
                     lines.append(f"    ib.emit_goto({offset})")
-                case GotoUnless(condition, offset):
+                case bytecode.GotoUnless(condition, offset):
                     lines.append(f"    ib.emit_if({_python_operand(condition, program)}, {offset})")
                 case _:
                     assert_never(instruction)
@@ -154,19 +138,19 @@ def as_python(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _python_operand(operand: Operand, program: Program) -> str:
+def _python_operand(operand: bytecode.Operand, program: Program) -> str:
     match operand:
-        case Register() if operand == VOID:
+        case bytecode.Register() if operand == bytecode.VOID:
             return "ib.void_arg()"
-        case Register() if operand == MACHINE:
+        case bytecode.Register() if operand == bytecode.MACHINE:
             return "ib.vm_state()"
-        case Register(index):
+        case bytecode.Register(index):
             return f"ib.r({index})"
-        case Immediate(value):
+        case bytecode.Immediate(value):
             return f"ib.imm({value})"
-        case FunctionRef(index):
+        case bytecode.FunctionRef(index):
             return f"ib.f({program.functions[index].name!r})"
-        case ConstantRef(index):
+        case bytecode.ConstantRef(index):
             return f"ib.c({_python_constant(program.constants[index])})"
         case _:
             assert_never(operand)
@@ -184,13 +168,13 @@ def _python_constant(constant: Constant) -> str:
 
 def stats(program: Program) -> str:
     """How many functions, instructions, constants and kernels there are, and the bytes of the constants."""
-    kinds = {kind: [f.name for f in program.functions if f.kind is kind] for kind in FunctionKind}
+    kinds = {kind: [f.name for f in program.functions if f.kind is kind] for kind in bytecode.FunctionKind}
     arrays = [c for c in program.constants if isinstance(c, NDArray)]
     count = sum(len(f.code) for f in program.functions)
     lines = [
         f"functions: {len(program.names)} ({', '.join(program.names[:20])})",
         f"instructions: {count:,}",
-        f"called by name: {len(kinds[FunctionKind.PACKED]):,}",
+        f"called by name: {len(kinds[bytecode.FunctionKind.PACKED]):,}",
         f"constants: {len(program.constants):,}, of which {len(arrays):,} arrays with {total_bytes(arrays):,} bytes",
         *(f"kernels for {device}: {len(made.entries):,}" for device, made in program.kernels.items()),
         *([f"target: {program.target}"] if program.target else []),

@@ -16,22 +16,8 @@ from typing import Any, assert_never
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.vm import bytecode
 from compiler.runtime.vm.builtins import VMError
-from compiler.runtime.vm.bytecode import (
-    MACHINE,
-    VOID,
-    CallInstruction,
-    ConstantRef,
-    FunctionRef,
-    Goto,
-    GotoUnless,
-    Immediate,
-    Instruction,
-    Operand,
-    Register,
-    Ret,
-    VMFunction,
-)
 from compiler.runtime.vm.executable import Program
 from compiler.runtime.vm.native_function import NativeFunction
 
@@ -112,15 +98,15 @@ class FunctionCode:
 
     __slots__ = ("_names", "_resolver", "_steps", "_tail", "function")
 
-    def __init__(self, function: VMFunction, resolver: Resolver) -> None:
+    def __init__(self, function: bytecode.VMFunction, resolver: Resolver) -> None:
         self.function = function
         self._resolver = resolver
         tail: list[Any] = []
-        places: dict[tuple[Operand, str], int] = {}
+        places: dict[tuple[bytecode.Operand, str], int] = {}
 
-        def place(operand: Operand, device_type: str = "cpu") -> int:
+        def place(operand: bytecode.Operand, device_type: str = "cpu") -> int:
             """The place of an operand's value in a frame. A constant is on a device of the given type."""
-            if isinstance(operand, Register) and operand not in (VOID, MACHINE):
+            if isinstance(operand, bytecode.Register) and operand not in (bytecode.VOID, bytecode.MACHINE):
                 return operand.index
             key = operand, device_type
             if key not in places:
@@ -129,7 +115,9 @@ class FunctionCode:
             return places[key]
 
         self._steps = [_step(instruction, place, resolver) for instruction in function.code]
-        self._names = [resolver.name(i.function) if isinstance(i, CallInstruction) else "" for i in function.code]
+        self._names = [
+            resolver.name(i.function) if isinstance(i, bytecode.CallInstruction) else "" for i in function.code
+        ]
         self._tail = tail
 
     def frame(self, args: Sequence[Any]) -> list[Any]:
@@ -193,28 +181,28 @@ class FunctionCode:
                 at += to
 
 
-def _step(instruction: Instruction, place: Callable[..., int], resolver: Resolver) -> Step:
+def _step(instruction: bytecode.Instruction, place: Callable[..., int], resolver: Resolver) -> Step:
     match instruction:
-        case CallInstruction(index, args, dst):
+        case bytecode.CallInstruction(index, args, dst):
             device_type = resolver.device_type(index)
             fetch = _fetch([place(arg, device_type) for arg in args])
             function = resolver.function(index)
             if isinstance(function, GraphFunction) and function.native is not None:
                 return (
                     (_CALL, function.native, fetch, place(dst))
-                    if dst != VOID
+                    if dst != bytecode.VOID
                     else (_CALL_VOID, function.native, fetch, 0)
                 )
             if isinstance(function, GraphFunction):
-                return _CALL_CODE, function, fetch, -1 if dst == VOID else place(dst)
-            if dst == VOID:
+                return _CALL_CODE, function, fetch, -1 if dst == bytecode.VOID else place(dst)
+            if dst == bytecode.VOID:
                 return _CALL_VOID, function, fetch, 0
             return _CALL, function, fetch, place(dst)
-        case Ret(result):
+        case bytecode.Ret(result):
             return _RET, None, None, place(result)
-        case Goto(offset):
+        case bytecode.Goto(offset):
             return _GOTO, None, None, offset
-        case GotoUnless(condition, offset):
+        case bytecode.GotoUnless(condition, offset):
             return _IF, None, offset, place(condition)
         case _:
             assert_never(instruction)
@@ -230,15 +218,15 @@ def _fetch(places: list[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
     return itemgetter(*places)
 
 
-def _value(operand: Operand, resolver: Resolver, device_type: str) -> Any:
+def _value(operand: bytecode.Operand, resolver: Resolver, device_type: str) -> Any:
     match operand:
-        case Register():
-            return resolver.machine if operand == MACHINE else None
-        case Immediate(value):
+        case bytecode.Register():
+            return resolver.machine if operand == bytecode.MACHINE else None
+        case bytecode.Immediate(value):
             return value
-        case ConstantRef(index):
+        case bytecode.ConstantRef(index):
             return resolver.constant(index, device_type)
-        case FunctionRef(index):
+        case bytecode.FunctionRef(index):
             return resolver.function(index)
         case _:
             assert_never(operand)

@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 
 from compiler.runtime.core import ndarray as nd
+from rpc_server import errors
 from rpc_server.box.server import Server
 from rpc_server.client.connect import box_status, open_session
-from rpc_server.errors import (
-    Cancelled,
-    ConnectError,
-    ExecutorCrashed,
-    LeaseRefused,
-    RPCError,
-    ServerStartError,
-    SessionClosed,
-)
 from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.relay.agent import AgentOptions
 from rpc_server.relay.link import RelayLink
@@ -90,7 +82,7 @@ def test_the_executor_is_not_talked_to_past_the_relay(remote):
 
 def test_a_crash_is_reported(farm):
     with farm.connect() as session, session.request("cpu", wait_s=60) as remote:
-        with pytest.raises(ExecutorCrashed, match="SIGSEGV while running call of 'kernel'") as error:
+        with pytest.raises(errors.ExecutorCrashed, match="SIGSEGV while running call of 'kernel'") as error:
             load(remote, "segfault")(*arrays(remote))
         assert "Segmentation fault" in error.value.detail["stderr"]
 
@@ -98,7 +90,7 @@ def test_a_crash_is_reported(farm):
 def test_a_call_is_cancelled_over_a_line_of_its_own(farm):
     with farm.connect() as session, session.request("cpu", wait_s=60) as remote:
         late = load(remote, "forever").submit(*arrays(remote))
-        with once_it_computes(remote.executor_pid, remote.cancel), pytest.raises(Cancelled):
+        with once_it_computes(remote.executor_pid, remote.cancel), pytest.raises(errors.Cancelled):
             late.result()
 
 
@@ -117,22 +109,22 @@ def test_the_way_ends_with_the_lease(farm):
         remote = lease.open_session()
         lease.release()
         until(lambda: state(session) == "ready", "the device is back")
-        with pytest.raises(ConnectError, match="the relay knows no such lease"):
+        with pytest.raises(errors.ConnectError, match="the relay knows no such lease"):
             box_status(*place)
-        with pytest.raises(SessionClosed):
+        with pytest.raises(errors.SessionClosed):
             remote.cpu().sync()
         remote.close()
 
 
 def test_a_made_up_pass_leads_nowhere(farm):
-    with pytest.raises(ConnectError, match="the relay knows no such lease"):
+    with pytest.raises(errors.ConnectError, match="the relay knows no such lease"):
         box_status("ab" * 32 + "@127.0.0.1", farm.relay.port)
-    with pytest.raises(ConnectError, match="not a pass of a relay"):
+    with pytest.raises(errors.ConnectError, match="not a pass of a relay"):
         box_status("ab@127.0.0.1", farm.relay.port)
 
 
 def test_what_is_no_relay(farm):
-    with pytest.raises(ConnectError, match=r"no tunefarm relay|does not answer"):
+    with pytest.raises(errors.ConnectError, match=r"no tunefarm relay|does not answer"):
         box_status("ab" * 32 + "@127.0.0.1", farm.tracker.port, connect_timeout=5)
 
 
@@ -211,11 +203,11 @@ def test_a_pass_is_no_use_to_another_key(apart):
     ):
         assert lease.box_key == parties["nat"].public
         for name in ("mallory", "bob"):
-            with pytest.raises(ConnectError, match="does not know this machine's key"):
+            with pytest.raises(errors.ConnectError, match="does not know this machine's key"):
                 open_session(
                     lease.host, lease.port, token=lease.token, keys=parties[name].ring, server_key=lease.box_key
                 )
-        with pytest.raises(ConnectError, match="asks for keys"):
+        with pytest.raises(errors.ConnectError, match="asks for keys"):
             open_session(lease.host, lease.port, token=lease.token)
         lease.open_session().close()
 
@@ -229,13 +221,13 @@ def test_a_pass_does_not_outlive_its_lease(apart):
 
         def the_relay_refuses():
             """Whether the relay refuses: before the box has told it, the box does."""
-            with pytest.raises((ConnectError, LeaseRefused)) as caught:
+            with pytest.raises((errors.ConnectError, errors.LeaseRefused)) as caught:
                 open_session(token=old.token, **place)
-            return isinstance(caught.value, ConnectError) and "no such lease" in caught.value.message
+            return isinstance(caught.value, errors.ConnectError) and "no such lease" in caught.value.message
 
         with session.lease("cpu", wait_s=60) as lease:
             until(the_relay_refuses, "the relay knows that the lease has ended")
-            with pytest.raises(RPCError):
+            with pytest.raises(errors.RPCError):
                 open_session(token=old.token, **{**place, "host": lease.host})
             lease.open_session().close()
 
@@ -258,7 +250,7 @@ def test_a_box_whose_key_is_revoked_is_served_no_more(apart, tmp_path):
 
 
 def test_a_relay_without_a_tracker_is_refused():
-    with pytest.raises(ServerStartError, match="needs a tracker, or a key"):
+    with pytest.raises(errors.ServerStartError, match="needs a tracker, or a key"):
         Server(port=0, relay="127.0.0.1:1", silent=True)
 
 

@@ -7,18 +7,10 @@ import numpy as np
 import pytest
 
 from compiler.runtime.core import ndarray as nd
+from rpc_server import errors
 from rpc_server.box.server import Server
 from rpc_server.client.connect import box_status, connect, open_session
 from rpc_server.client.connection import Connection
-from rpc_server.errors import (
-    ConnectError,
-    KeyFileError,
-    LeaseRefused,
-    NotPermitted,
-    RPCError,
-    ServerStartError,
-    SessionClosed,
-)
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing, KeyRole
 from rpc_server.wire.messages import OpenSession
@@ -90,13 +82,13 @@ def test_an_authorized_client_works(server, parties):
 
 
 def test_an_unlisted_key_is_turned_away(server, parties):
-    with pytest.raises(ConnectError, match="does not know this machine's key") as error:
+    with pytest.raises(errors.ConnectError, match="does not know this machine's key") as error:
         connect("127.0.0.1", server.port, keys=parties["mallory"].ring)
     assert "tunefarm keys show" in error.value.hint
 
 
 def test_a_plain_text_peer_is_turned_away(server):
-    with pytest.raises(ConnectError, match="asks for keys"):
+    with pytest.raises(errors.ConnectError, match="asks for keys"):
         connect("127.0.0.1", server.port)
 
 
@@ -104,14 +96,14 @@ def test_another_servers_key_is_not_taken(server, parties, tmp_path):
     ring = KeyRing(tmp_path)
     ring.create_identity("ann2")
     ring.trust(f"127.0.0.1:{server.port}", parties["mallory"].public)
-    with pytest.raises(ConnectError, match="does not prove to hold the key"):
+    with pytest.raises(errors.ConnectError, match="does not prove to hold the key"):
         connect("127.0.0.1", server.port, keys=ring)
 
 
 def test_a_client_without_a_key_is_told(server, parties, tmp_path):
     ring = KeyRing(tmp_path)
     ring.trust(f"127.0.0.1:{server.port}", parties["box"].public)
-    with pytest.raises(KeyFileError, match="this machine has none"):
+    with pytest.raises(errors.KeyFileError, match="this machine has none"):
         connect("127.0.0.1", server.port, keys=ring)
 
 
@@ -119,7 +111,7 @@ def test_a_box_may_not_open_sessions(server, parties):
     box = parties["box"]
     box.lets_in(parties["bob"], KeyRole.BOX)
     assert box_status("127.0.0.1", server.port, keys=parties["bob"].ring).box
-    with pytest.raises(NotPermitted, match="role box"):
+    with pytest.raises(errors.NotPermitted, match="role box"):
         connect("127.0.0.1", server.port, keys=parties["bob"].ring)
     box.ring.revoke("bob")
 
@@ -137,7 +129,7 @@ def test_revoking_a_key_ends_its_open_sessions_and_no_other(server, parties):
         box.ring.revoke("bob")
         for remote in (direct, through_the_server):
             wait_until(lambda remote=remote: not usable(remote))
-            with pytest.raises(SessionClosed, match="the key of bob is not authorized any more"):
+            with pytest.raises(errors.SessionClosed, match="the key of bob is not authorized any more"):
                 nd.array(x, remote.cpu()).numpy()
         np.testing.assert_array_equal(nd.array(x, ann.cpu()).numpy(), x)
     wait_until(lambda: not box_status("127.0.0.1", server.port, keys=parties["ann"].ring).sessions)
@@ -146,7 +138,7 @@ def test_revoking_a_key_ends_its_open_sessions_and_no_other(server, parties):
 def usable(remote):
     try:
         remote.cpu().sync()
-    except RPCError:
+    except errors.RPCError:
         return False
     return True
 
@@ -157,15 +149,15 @@ def test_a_revoked_key_does_nothing_more(server, parties):
     keys = keys_for(root.ring, f"127.0.0.1:{server.port}")
     connection = Connection("127.0.0.1", server.port, keys=keys)  # before it is revoked
     box.ring.revoke(root.public)
-    with pytest.raises(NotPermitted, match="not authorized any more"):
+    with pytest.raises(errors.NotPermitted, match="not authorized any more"):
         connection.request(OpenSession("root"), timeout_s=60)
     connection.close()
-    with pytest.raises(ConnectError):
+    with pytest.raises(errors.ConnectError):
         connect("127.0.0.1", server.port, keys=root.ring)
 
 
 def test_other_interfaces_need_keys(parties):
-    with pytest.raises(ServerStartError, match=r"refusing to listen on 0\.0\.0\.0"):
+    with pytest.raises(errors.ServerStartError, match=r"refusing to listen on 0\.0\.0\.0"):
         Server("0.0.0.0", port=0, silent=True)
     with Server("0.0.0.0", port=0, silent=True, keys=parties["box"].folder) as running:
         assert running.port
@@ -185,10 +177,10 @@ def test_the_tracker_lends_to_an_authorized_client(farm, parties):
 def test_a_lease_token_is_no_use_to_another_key(farm, parties):
     with session(farm, parties["ann"]) as tracker, tracker.lease("k", wait_s=60) as lease:
         stranger = {"keys": parties["mallory"].ring, "server_key": lease.box_key}
-        with pytest.raises(ConnectError, match="does not know this machine's key"):
+        with pytest.raises(errors.ConnectError, match="does not know this machine's key"):
             open_session(lease.host, lease.port, token=lease.token, **stranger)
         known = {"keys": parties["bob"].ring, "server_key": lease.box_key}  # to the tracker; the lease is not his
-        with pytest.raises(ConnectError, match="does not know this machine's key"):
+        with pytest.raises(errors.ConnectError, match="does not know this machine's key"):
             open_session(lease.host, lease.port, token=lease.token, **known)
         lease.open_session().close()
 
@@ -198,19 +190,22 @@ def test_a_token_of_a_lease_that_ended_is_refused(farm, parties):
         old = tracker.lease("k", wait_s=60)
         token, place = old.token, (old.host, old.port, old.box_key)
         old.release()
-        with tracker.lease("k", wait_s=60), pytest.raises(LeaseRefused):
+        with tracker.lease("k", wait_s=60), pytest.raises(errors.LeaseRefused):
             open_session(*place[:2], token=token, keys=parties["ann"].ring, server_key=place[2])
 
 
 def test_an_unlisted_client_gets_nothing_from_the_tracker(farm, parties):
-    with pytest.raises(ConnectError, match="does not let this machine in"):
+    with pytest.raises(errors.ConnectError, match="does not let this machine in"):
         session(farm, parties["mallory"], timeout_s=5)  # it is not told: nothing but the time ends the attempt
-    with pytest.raises(ConnectError, match="asks for keys"):
+    with pytest.raises(errors.ConnectError, match="asks for keys"):
         connect_tracker(*farm)
 
 
 def test_only_an_admin_drains(farm, parties):
-    with session(farm, parties["bob"]) as tracker, pytest.raises(NotPermitted, match="bob is a client") as raised:
+    with (
+        session(farm, parties["bob"]) as tracker,
+        pytest.raises(errors.NotPermitted, match="bob is a client") as raised,
+    ):
         tracker.drain("lent")
     assert "tunefarm keys authorize KEY --role admin" in str(raised.value.hint)
     with session(farm, parties["root"]) as tracker:
@@ -263,10 +258,10 @@ def test_revoking_a_key_at_the_tracker_takes_its_leases_back(farm, parties):
             assert lost == ["the key of bob is not authorized any more"]
             thread.join()
             assert refused[0].message.endswith("is not authorized any more")  # told, or refused when it asked again
-            with pytest.raises(SessionClosed, match="the key of bob is not authorized any more"):
+            with pytest.raises(errors.SessionClosed, match="the key of bob is not authorized any more"):
                 remote.cpu().sync()
             remote.close()
-            with pytest.raises(NotPermitted):
+            with pytest.raises(errors.NotPermitted):
                 bobs.lease("k", wait_s=60)
     finally:
         tracker.lets_in(bob, KeyRole.CLIENT)
@@ -291,7 +286,7 @@ def test_revoking_a_boxs_key_turns_it_away(farm, parties):
         wait_until(lambda: lost)
         assert lost == ["box late is gone: the key of late is not authorized any more"]
         wait_until(lambda: ended(remote))
-        with pytest.raises(SessionClosed, match="the key of late is not authorized any more"):
+        with pytest.raises(errors.SessionClosed, match="the key of late is not authorized any more"):
             remote.cpu().sync()
         remote.close()
         assert [d.state for d in anns.devices() if d.box == "late"] == ["gone"]
@@ -306,7 +301,7 @@ def test_revoking_a_boxs_key_turns_it_away(farm, parties):
 def ended(session):
     try:
         session.cpu().sync()
-    except SessionClosed:
+    except errors.SessionClosed:
         return True
     return False
 
@@ -314,5 +309,5 @@ def ended(session):
 def refusal(session):
     try:
         session.lease("k", wait_s=60).release()
-    except RPCError as error:
+    except errors.RPCError as error:
         return error

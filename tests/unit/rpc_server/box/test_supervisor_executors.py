@@ -1,16 +1,8 @@
 """The supervisor and its executors: calls, deaths and starts. Event lists in, command lists out."""
 
 
+from rpc_server import errors
 from rpc_server.box import supervisor_events as events
-from rpc_server.errors import (
-    DeadlineExceeded,
-    DeviceLost,
-    ExecutorCrashed,
-    OutOfMemory,
-    ProtocolError,
-    SessionClosed,
-    SessionRefused,
-)
 from rpc_server.machine.crash import ExitReport
 from rpc_server.wire.messages import REFERENCE_PHASE, Measured
 from rpc_server.wire.trial_messages import FailureKind
@@ -29,7 +21,7 @@ def test_calls_pass_through(ann):
 
 def test_without_a_session_there_are_no_calls(box):
     box(call(7))
-    assert isinstance(box.error(), SessionClosed)
+    assert isinstance(box.error(), errors.SessionClosed)
 
 
 def test_the_deadline_of_a_call_counts_from_when_it_is_first_in_line(ann):
@@ -40,9 +32,9 @@ def test_the_deadline_of_a_call_counts_from_when_it_is_first_in_line(ann):
     assert ann(events.TimePassed(), after=3) == [events.Kill(1)]
     ann(events.ExecutorExited(1, KILLED))
     error = ann.error()
-    assert isinstance(error, DeadlineExceeded)
+    assert isinstance(error, errors.DeadlineExceeded)
     assert "call f ran past its deadline of 3 s" in error.message
-    assert ann.got(events.SendNote)[0].note.kind == DeadlineExceeded.kind
+    assert ann.got(events.SendNote)[0].note.kind == errors.DeadlineExceeded.kind
 
 
 def test_a_reply_after_the_kill_is_dropped(ann):
@@ -83,7 +75,7 @@ def test_sending_too_much_ends_the_session():
     box(events.ExecutorReplied(1, 1, []))
     box(call(2, nbytes=60))
     box(call(3, nbytes=60))
-    assert all(isinstance(fail.error, ProtocolError) for fail in box.got(events.Fail))
+    assert all(isinstance(fail.error, errors.ProtocolError) for fail in box.got(events.Fail))
     assert [fail.request_id for fail in box.got(events.Fail)] == [3, 2]
     assert box.got(events.Kill) == [events.Kill(1)]
 
@@ -92,7 +84,7 @@ def test_an_executor_that_answers_what_was_not_asked_is_killed(ann):
     ann(call(1), call(2))
     assert ann(events.ExecutorReplied(1, 2, [])) == [events.Kill(1)]
     ann(events.ExecutorExited(1, KILLED))
-    assert all(isinstance(fail.error, ExecutorCrashed | SessionClosed) for fail in ann.got(events.Fail))
+    assert all(isinstance(fail.error, errors.ExecutorCrashed | errors.SessionClosed) for fail in ann.got(events.Fail))
     assert "broke the protocol" in ann.got(events.Fail)[0].error.message
     ann(ask(BOB))
     assert ann(events.ExecutorBrokeProtocol(2, "nonsense")) == [events.Kill(2)]
@@ -106,7 +98,7 @@ def test_a_crash_ends_the_session_and_says_how(ann):
     out = ann(events.ExecutorExited(1, SEGFAULT))
     first, second = ann.got(events.Fail)
     assert (first.request_id, second.request_id) == (1, 2)
-    assert isinstance(first.error, ExecutorCrashed)
+    assert isinstance(first.error, errors.ExecutorCrashed)
     assert first.error.signal == "SIGSEGV"
     assert first.error.call == "call f"
     assert "Segmentation fault" in first.error.message
@@ -183,7 +175,7 @@ def test_memory_over_the_limit():
     assert box(events.ExecutorMemory(1, 1 << 29)) == []
     assert box(events.ExecutorMemory(1, (1 << 30) + 1)) == [events.Kill(1)]
     box(events.ExecutorExited(1, KILLED))
-    assert isinstance(box.error(), OutOfMemory)
+    assert isinstance(box.error(), errors.OutOfMemory)
     assert "limit 1024 MiB" in box.error().message
 
 
@@ -192,7 +184,7 @@ def test_an_executor_that_cannot_be_killed_is_a_lost_device(ann):
     ann(events.TimePassed(), after=1)
     ann(events.TimePassed(), after=10)
     assert ann.got(events.AnswerRequest)[0].reply.result.failure is FailureKind.DEVICE_LOST
-    assert ann.got(events.SendNote)[0].note.kind == DeviceLost.kind
+    assert ann.got(events.SendNote)[0].note.kind == errors.DeviceLost.kind
 
 
 # --- starting executors ------------------------------------------------------------------------------------
@@ -209,7 +201,7 @@ def test_failed_starts_are_retried_ever_more_slowly_and_waiting_clients_are_told
     assert box(events.TimePassed(), after=1) == []
     assert box(events.TimePassed(), after=1) == [events.Spawn(3)]
     box(events.ExecutorExited(3, broken))
-    assert isinstance(box.error(), SessionRefused)
+    assert isinstance(box.error(), errors.SessionRefused)
     assert "numpy" in box.error().detail["stderr"]
 
 

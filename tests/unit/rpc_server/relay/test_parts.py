@@ -11,23 +11,8 @@ import pytest
 
 from rpc_server.errors import ConnectError, ProtocolError
 from rpc_server.farm_link.registrar import split_address
+from rpc_server.relay import passes
 from rpc_server.relay.pass_table import RelayPassTable
-from rpc_server.relay.passes import (
-    BOX,
-    CLIENT,
-    Greeting,
-    PassAnswer,
-    PassVerdict,
-    granted_address,
-    new_pass,
-    pass_of_text,
-    pass_of_token,
-    read_verdict,
-    shown_address,
-    split_via,
-    verdict_bytes,
-    via,
-)
 from rpc_server.relay.server import RelayOptions
 from rpc_server.relay.splice import CHUNK, Splicer, tune
 from rpc_server.wire.event_loop import WRITE, EventLoop
@@ -38,9 +23,9 @@ from tests.kit.ports import free_port
 
 
 def test_a_pass_is_the_same_wherever_it_is_made_and_tells_nothing_of_the_token():
-    given = pass_of_token("7-secret")
-    assert given == pass_of_token("7-secret") == pass_of_text(given.text)
-    assert given != pass_of_token("8-secret")
+    given = passes.pass_of_token("7-secret")
+    assert given == passes.pass_of_token("7-secret") == passes.pass_of_text(given.text)
+    assert given != passes.pass_of_token("8-secret")
     assert "secret" not in given.text
     assert given.secret.hex() not in repr(given)
 
@@ -48,45 +33,48 @@ def test_a_pass_is_the_same_wherever_it_is_made_and_tells_nothing_of_the_token()
 @pytest.mark.parametrize("text", ["", "ab", "xy" * 32, "ab" * 33])
 def test_what_is_no_pass(text):
     with pytest.raises(ProtocolError, match="not a pass"):
-        pass_of_text(text)
+        passes.pass_of_text(text)
 
 
 def test_a_proof_is_good_for_its_role_and_number_only():
-    given, greeting = new_pass(), Greeting.new(4)
-    said = PassAnswer.from_bytes(PassAnswer.to(greeting, CLIENT, given))
-    assert (said.role, said.id) == (CLIENT, given.id)
-    assert given.proves(CLIENT, greeting.nonce, said.proof)
-    assert not given.proves(BOX, greeting.nonce, said.proof)
-    assert not given.proves(CLIENT, Greeting.new(4).nonce, said.proof)
-    assert not new_pass().proves(CLIENT, greeting.nonce, said.proof)
-    assert given.secret not in PassAnswer.to(greeting, CLIENT, given)
+    given, greeting = passes.new_pass(), passes.Greeting.new(4)
+    said = passes.PassAnswer.from_bytes(passes.PassAnswer.to(greeting, passes.CLIENT, given))
+    assert (said.role, said.id) == (passes.CLIENT, given.id)
+    assert given.proves(passes.CLIENT, greeting.nonce, said.proof)
+    assert not given.proves(passes.BOX, greeting.nonce, said.proof)
+    assert not given.proves(passes.CLIENT, passes.Greeting.new(4).nonce, said.proof)
+    assert not passes.new_pass().proves(passes.CLIENT, greeting.nonce, said.proof)
+    assert given.secret not in passes.PassAnswer.to(greeting, passes.CLIENT, given)
 
 
 def test_greetings():
-    greeting = Greeting.new(9291)
+    greeting = passes.Greeting.new(9291)
     data = greeting.to_bytes()
-    assert Greeting.from_bytes(data) == greeting
+    assert passes.Greeting.from_bytes(data) == greeting
     with pytest.raises(ProtocolError, match="no tunefarm relay"):
-        Greeting.from_bytes(b"HTTP" + data[4:])
+        passes.Greeting.from_bytes(b"HTTP" + data[4:])
     with pytest.raises(ProtocolError, match="version 9"):
-        Greeting.from_bytes(data[:4] + b"\x09" + data[5:])
+        passes.Greeting.from_bytes(data[:4] + b"\x09" + data[5:])
 
 
 def test_answers_and_verdicts_that_are_none():
-    good = PassAnswer.to(Greeting.new(1), BOX, new_pass())
+    good = passes.PassAnswer.to(passes.Greeting.new(1), passes.BOX, passes.new_pass())
     for bad in (b"XXXX" + good[4:], good[:4] + b"?" + good[5:]):
         with pytest.raises(ProtocolError):
-            PassAnswer.from_bytes(bad)
-    assert read_verdict(verdict_bytes(PassVerdict.WELCOME, 9300)) == (PassVerdict.WELCOME, 9300)
+            passes.PassAnswer.from_bytes(bad)
+    assert passes.read_verdict(passes.verdict_bytes(passes.PassVerdict.WELCOME, 9300)) == (
+        passes.PassVerdict.WELCOME,
+        9300,
+    )
     with pytest.raises(ProtocolError, match="77"):
-        read_verdict(b"\x4d\0\0")
+        passes.read_verdict(b"\x4d\0\0")
 
 
 def test_a_box_names_passes_and_nothing_else():
     with pytest.raises(ProtocolError):
         to_relay.decode_body(to_relay.encode(BoxPasses("box", ("../../etc",)))[1])
     with pytest.raises(ProtocolError):
-        to_relay.decode_body(to_relay.encode(BoxPasses("box", (new_pass().text,) * 257))[1])
+        to_relay.decode_body(to_relay.encode(BoxPasses("box", (passes.new_pass().text,) * 257))[1])
 
 
 # --- addresses -----------------------------------------------------------------------------------------------
@@ -94,21 +82,21 @@ def test_a_box_names_passes_and_nothing_else():
 
 @pytest.mark.parametrize("relay", [("relay.lab", 9290), ("10.0.0.1", 1), ("fe80::1", 9290)])
 def test_a_grants_address_leads_through_the_relay(relay):
-    registered = via("nat-9091", relay)
+    registered = passes.via("nat-9091", relay)
     host, port = split_address(registered)
-    assert split_via(host) == ("nat-9091", relay[0])
-    granted = granted_address(registered, "1-token")
+    assert passes.split_via(host) == ("nat-9091", relay[0])
+    granted = passes.granted_address(registered, "1-token")
     host, port = split_address(granted)
-    assert (split_via(host), port) == ((pass_of_token("1-token").text, relay[0]), relay[1])
-    assert shown_address(host, port) == f"relay {relay[0]}:{relay[1]}"
+    assert (passes.split_via(host), port) == ((passes.pass_of_token("1-token").text, relay[0]), relay[1])
+    assert passes.shown_address(host, port) == f"relay {relay[0]}:{relay[1]}"
 
 
 def test_other_addresses_are_left_alone():
-    assert granted_address("box1:9091", "1-token") == "box1:9091"
-    assert split_via("box1") == ("", "box1")
-    assert shown_address("box1", 9091) == "box1:9091"
+    assert passes.granted_address("box1:9091", "1-token") == "box1:9091"
+    assert passes.split_via("box1") == ("", "box1")
+    assert passes.shown_address("box1", 9091) == "box1:9091"
     with pytest.raises(ConnectError):
-        granted_address("nat@relay", "1-token")
+        passes.granted_address("nat@relay", "1-token")
 
 
 def test_ports_follow_the_relays_own():
@@ -120,7 +108,7 @@ def test_ports_follow_the_relays_own():
 
 # --- the desk ------------------------------------------------------------------------------------------------
 
-ONE, TWO = new_pass(), new_pass()
+ONE, TWO = passes.new_pass(), passes.new_pass()
 
 
 def box_of(table, given):
