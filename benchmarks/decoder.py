@@ -13,10 +13,8 @@ takes the processor's time, which is fair on a machine that others use, for one 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +27,7 @@ from typing import Any
 import numpy as np
 import onnx
 from model_parts.decoding import Decoder
+from model_parts.peer_process import PeerProcess
 from models import in_float64
 
 HERE = Path(__file__).parent
@@ -99,53 +98,17 @@ class Case:
         return Case(of, batch, prompt, step, given, wanted)
 
 
-class Runtime:
+class Runtime(PeerProcess):
     """A process that has both graphs ready."""
 
     def __init__(self, title: str, python: str, graphs: Sequence[Path], case: Case, threads: int) -> None:
-        self.title, self._scores = title, case.words.with_suffix(f".{title}.npy")
-        self.samples: list[dict[str, float]] = []
-        command = [
-            python,
-            HERE / "peers" / "decoder.py",
-            title,
-            *graphs,
-            case.words,
-            self._scores,
-            threads,
-            case.of.room,
-        ]
-        self._process = subprocess.Popen(
-            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.fails = self._line() is None
-        self.error = "" if self.fails else self._compared(case.wanted)
-
-    def sample(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        found = self._line()
-        if found is not None:
-            self.samples.append(found)
+        scores = case.words.with_suffix(f".{title}.npy")
+        command = [python, HERE / "peers" / "decoder.py", title, *graphs, case.words, scores, threads, case.of.room]
+        super().__init__(title, command, scores)
+        self.error = "" if self.ready is None else self.compared(case.wanted, TOLERANCE)
 
     def median(self, name: str, cpu: bool) -> float:
         return statistics.median(sample[f"cpu_{name}" if cpu else name] for sample in self.samples)
-
-    def close(self) -> None:
-        self._process.communicate()
-
-    def _line(self) -> dict[str, float] | None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:  # runtimes log there, too
-            if line.startswith("{"):
-                found: dict[str, float] = json.loads(line)
-                return found
-        return None
-
-    def _compared(self, wanted: Any) -> str:
-        error = float(abs(np.load(self._scores).astype("float64") - wanted).max() / abs(wanted).max())
-        return f"{error:.0e}" + ("" if error <= TOLERANCE else ", wrong")
 
 
 def rows(case: Case, threads: int, titles: list[str], pythons: dict[str, str], rounds: int, cpu: bool) -> list[str]:
@@ -156,7 +119,7 @@ def rows(case: Case, threads: int, titles: list[str], pythons: dict[str, str], r
             graphs = [built(path, threads) if title == "tunefarm" else path for path in (case.prompt, case.step)]
             ready.append(Runtime(title, pythons.get(title, sys.executable), graphs, case, threads))
             closing.callback(ready[-1].close)
-        running = [runtime for runtime in ready if not runtime.fails]
+        running = [runtime for runtime in ready if runtime.ready is not None]
         for _ in range(rounds):
             for runtime in running:
                 runtime.sample()
@@ -168,7 +131,7 @@ def rows(case: Case, threads: int, titles: list[str], pythons: dict[str, str], r
 
 def row(case: Case, threads: int, runtime: Runtime, rate: float | None, first: float | None, cpu: bool) -> str:
     cells = [str(case.of.bits), str(case.batch), str(threads), runtime.title]
-    if runtime.fails:
+    if runtime.ready is None:
         return f"| {' | '.join([*cells, 'fails', *[''] * 4])} |"
     own, ms = runtime.median("rate", cpu), runtime.median("first_ms", cpu)
     cells += [f"{own:.1f}", "" if rate is None else f"{own / rate:.2f}"]

@@ -23,10 +23,8 @@ limits them.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,6 +36,7 @@ from typing import Any
 import numpy as np
 import onnx
 from model_parts.networks import HELD_OUT, NETWORKS
+from model_parts.peer_process import PeerProcess
 from model_parts.precisions import PRECISIONS, TOLERANCES, by_reference, quantised, shortened
 from model_parts.profiles import profile_section
 from onnx import TensorProto, numpy_helper
@@ -151,51 +150,20 @@ def in_float64(model: Any, given: dict[str, Any]) -> Any:
     return ReferenceEvaluator(model).run(None, wide)[0]
 
 
-class Runtime:
+class Runtime(PeerProcess):
     """A process that has one model ready. `title` is its row's."""
 
     def __init__(
         self, title: str, python: str, peer: str, model: Path, case: Case, threads: int, made: Made, trials: int = 0
     ) -> None:
-        self.title, self.made = title, made
-        self.samples: list[dict[str, float]] = []
-        self._output = model.with_suffix(f".{title.replace(' ', '-')}.npy")
-        command = [python, str(HERE / "peers" / "models.py"), peer, model, case.inputs, self._output, str(threads)]
-        command += [case.precision, trials]
-        self._process = subprocess.Popen(
-            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.ready = self._line()
-        self.error = "fails" if self.ready is None else self._compared(case)
-
-    def sample(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        found = self._line()
-        if found is not None:
-            self.samples.append(found)
+        self.made = made
+        output = model.with_suffix(f".{title.replace(' ', '-')}.npy")
+        command = [python, HERE / "peers" / "models.py", peer, model, case.inputs, output, threads]
+        super().__init__(title, [*command, case.precision, trials], output)
+        self.error = "fails" if self.ready is None else self.compared(case.wanted, TOLERANCES[case.precision])
 
     def milliseconds(self, cpu: bool) -> float:
         return statistics.median(sample["cpu_ms" if cpu else "ms"] for sample in self.samples)
-
-    def close(self) -> None:
-        self._process.communicate()
-
-    def _line(self) -> dict[str, float] | None:
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        for line in self._process.stdout:  # runtimes log there, too
-            if line.startswith("{"):
-                found: dict[str, float] = json.loads(line)
-                return found
-        print(f"{self.title}: {self._process.stderr.read().strip().splitlines()[-1:]}", file=sys.stderr)
-        return None
-
-    def _compared(self, case: Case) -> str:
-        made = np.load(self._output).astype("float64")
-        error = float(abs(made - case.wanted).max() / abs(case.wanted).max())
-        return f"{error:.0e}" + ("" if error <= TOLERANCES[case.precision] else ", wrong")
 
 
 @dataclass(frozen=True)

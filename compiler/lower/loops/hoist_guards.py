@@ -11,7 +11,7 @@ number of iterations, so it takes only constants.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
@@ -40,12 +40,7 @@ def hoist(stmt: Stmt, forms: LinearForms, tighten: bool) -> Stmt:
     """Hoist conditions in `stmt`, and shorten loops if `tighten` is set.
     Records the loops' ranges on the way."""
 
-    def go(node: Node) -> Node:
-        if isinstance(node, PrimExpr):
-            return node
-        if isinstance(node, n.For):
-            remember_range(node, forms)
-        rebuilt = map_children(node, go)
+    def change(rebuilt: Node) -> Node:
         match rebuilt:
             case n.For():
                 return _hoist_from_loop(rebuilt, forms, tighten)
@@ -63,6 +58,20 @@ def hoist(stmt: Stmt, forms: LinearForms, tighten: bool) -> Stmt:
                 if isinstance(inner, n.IfThenElse) and inner.else_case is None and movable(inner.condition):
                     return n.IfThenElse(inner.condition, replace(rebuilt, body=inner.then_case))
         return rebuilt
+
+    return changed_from_leaves(stmt, forms, change)
+
+
+def changed_from_leaves(stmt: Stmt, forms: LinearForms, change: Callable[[Node], Node]) -> Stmt:
+    """Apply `change` to each statement whose parts are changed already.
+    `forms` knows the ranges of the loops around it."""
+
+    def go(node: Node) -> Node:
+        if isinstance(node, PrimExpr):
+            return node
+        if isinstance(node, n.For):
+            remember_range(node, forms)
+        return change(map_children(node, go))
 
     result = go(stmt)
     assert isinstance(result, Stmt)

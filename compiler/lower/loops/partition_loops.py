@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
-from compiler.ir.visit import map_children, replace
+from compiler.ir.visit import replace
 from compiler.lower.analysis.conditions import conjunction, conjuncts
 from compiler.lower.analysis.guards import comparison
 from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.analysis.rename import renamed
-from compiler.lower.loops.hoist_guards import movable, remember_range
+from compiler.lower.loops.hoist_guards import changed_from_leaves, movable
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
@@ -32,19 +32,10 @@ def partition_loops(func: n.PrimFunc) -> n.PrimFunc:
     """Split loops where a condition in them stops holding, so that the main part evaluates no condition."""
     forms = LinearForms()
 
-    def go(node: Node) -> Node:
-        if isinstance(node, PrimExpr):
-            return node
-        if isinstance(node, n.For):
-            remember_range(node, forms)
-        rebuilt = map_children(node, go)
-        if isinstance(rebuilt, n.For) and rebuilt.kind is ForKind.SERIAL:
-            return _partition(rebuilt, forms)
-        return rebuilt
+    def change(node: Node) -> Node:
+        return _partition(node, forms) if isinstance(node, n.For) and node.kind is ForKind.SERIAL else node
 
-    body = go(func.body)
-    assert isinstance(body, Stmt)
-    return func.with_body(body)
+    return func.with_body(changed_from_leaves(func.body, forms, change))
 
 
 def _partition(loop: n.For, forms: LinearForms) -> Stmt:
