@@ -55,15 +55,9 @@ class Channel:
     """
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        on_message: Callable[[ToClient], None],
-        on_beat: Callable[[], Iterable[FromClient]],
-        last_words: FromClient,
-        timeout_s: float,
-        keys: PeerKeys | None = None,
-    ) -> None:
+        self, host: str, port: int, on_message: Callable[[ToClient], None], on_beat: Callable[[], Iterable[FromClient]],
+        last_words: FromClient, timeout_s: float, keys: PeerKeys | None = None,
+    ) -> None:  # fmt: skip
         self.address = f"{host}:{port}"
         self.heard = time.monotonic()
         self._on_message = on_message

@@ -89,16 +89,10 @@ class TrackerSession:
     # Devices to use
 
     def lease(
-        self,
-        expr: str = "*",
-        user: str = "",
-        priority: int = 1,
-        wait_s: float | None = None,
-        *,
-        session_timeout_s: float | None = None,
-        exclude: tuple[str, ...] = (),
+        self, expr: str = "*", user: str = "", priority: int = 1, wait_s: float | None = None, *,
+        session_timeout_s: float | None = None, exclude: tuple[str, ...] = (),
         on_queued: Callable[[tm.Queued], None] | None = None,
-    ) -> Lease:
+    ) -> Lease:  # fmt: skip
         """Wait for a device that matches a capability expression (see `tracker.capability`) and hold it.
 
         `wait_s` None waits as long as it takes, 0 not at all. `session_timeout_s` bounds the lease. `exclude`
@@ -127,14 +121,9 @@ class TrackerSession:
         )
 
     def ask(
-        self,
-        expr: str = "*",
-        user: str = "",
-        priority: int = 1,
-        *,
-        session_timeout_s: float | None = None,
+        self, expr: str = "*", user: str = "", priority: int = 1, *, session_timeout_s: float | None = None,
         shares: bool = False,
-    ) -> Turn:
+    ) -> Turn:  # fmt: skip
         """Request a lease without waiting for it.
         The request stands in the queue until its lease is waited for or it is given up. With `shares` the lease may
         become wanted (`Lease.is_wanted`), if the tracker shares. Raises CapabilityError and ArgumentError."""
@@ -175,16 +164,9 @@ class TrackerSession:
         return lease
 
     def request(
-        self,
-        key: str,
-        priority: int = 1,
-        session_timeout: float = 0,
-        max_retry: int = 5,
-        *,
-        wait_s: float | None = None,
-        user: str = "",
-        **options: Any,
-    ) -> RPCSession:
+        self, key: str, priority: int = 1, session_timeout: float = 0, max_retry: int = 5, *,
+        wait_s: float | None = None, user: str = "", **options: Any,
+    ) -> RPCSession:  # fmt: skip
         """A session on a device that matches `key`, a key or any capability expression. The device goes back
         when the session is closed, or with this process.
 

@@ -72,15 +72,9 @@ class Client:
         self._http.close()
 
     def best(
-        self,
-        workload: str | PrimFunc,
-        target: str | Target | None = None,
-        device_class: str | None = None,
-        *,
-        release: str | None = None,
-        nearest: bool = True,
-        objective: str = "time",
-    ) -> BestReply:
+        self, workload: str | PrimFunc, target: str | Target | None = None, device_class: str | None = None, *,
+        release: str | None = None, nearest: bool = True, objective: str = "time",
+    ) -> BestReply:  # fmt: skip
         """The best config of a workload on a target. A miss is a reply, not an error.
 
         `workload` is an unscheduled function, its key, or a named workload such as "matmul:512,512,512:float32". Raises
@@ -95,15 +89,9 @@ class Client:
         ]
 
     def best_batch(
-        self,
-        workloads: Sequence[str | PrimFunc],
-        target: str | Target | None = None,
-        device_class: str | None = None,
-        *,
-        release: str | None = None,
-        nearest: bool = True,
-        objective: str = "time",
-    ) -> list[BestReply]:
+        self, workloads: Sequence[str | PrimFunc], target: str | Target | None = None, device_class: str | None = None,
+        *, release: str | None = None, nearest: bool = True, objective: str = "time",
+    ) -> list[BestReply]:  # fmt: skip
         """`best` of many workloads, in their order: one call for all kernels of a build."""
         asked = {
             "target": _target(target),
@@ -180,14 +168,9 @@ class Client:
         return [reply_of(ModelReply, data) for data in self.get("/api/v1/models", limit=500)["models"]]
 
     def register_model(
-        self,
-        file: str,
-        sizes: Mapping[str, int] | None = None,
-        *,
-        name: str = "",
-        readers: Sequence[str] = (),
+        self, file: str, sizes: Mapping[str, int] | None = None, *, name: str = "", readers: Sequence[str] = (),
         upload: bool = False,
-    ) -> ModelReply:
+    ) -> ModelReply:  # fmt: skip
         """Register the model of a file with its kernels, as this token's own.
 
         The file is FILE.onnx, FILE.pt2 or FILE.py:NAME. `sizes` fix symbolic dimensions; `readers` are the names of
@@ -229,15 +212,9 @@ class Client:
             self._data(self._send("POST", path, params=query, content=content[start : start + _PART]))
 
     def model_configs(
-        self,
-        model: int,
-        target: str | Target | None = None,
-        device_class: str | None = None,
-        *,
-        version: str = "",
-        release: str | None = None,
-        objective: str = "time",
-    ) -> dict[str, BestReply]:
+        self, model: int, target: str | Target | None = None, device_class: str | None = None, *, version: str = "",
+        release: str | None = None, objective: str = "time",
+    ) -> dict[str, BestReply]:  # fmt: skip
         """Return the configs of all kernels of a model by workload key, in one request.
         Nothing is sent twice while nothing changed. `target` None is this machine; `version` is a digest, or its
         first digits; `objective` as in `best`."""

@@ -51,17 +51,9 @@ class UntunedWarning(UserWarning):
 
 
 def kernel(
-    family: str,
-    api: str = "",
-    *,
-    token: str = "",
-    target: str | Target | None = None,
-    device_class: str | None = None,
-    release: str | None = None,
-    cache: str | Path | None = None,
-    refresh_s: float = 0.0,
-    build_new: bool = True,
-) -> FamilyKernel:
+    family: str, api: str = "", *, token: str = "", target: str | Target | None = None, device_class: str | None = None,
+    release: str | None = None, cache: str | Path | None = None, refresh_s: float = 0.0, build_new: bool = True,
+) -> FamilyKernel:  # fmt: skip
     """The kernel of a family, "dense:M,3072,768" or one of a file (kernels.toml:scale), for any size.
 
     `api` is the address of the web app, by default the setting; `token` is for one that asks for it. `release` pins
@@ -93,15 +85,9 @@ class FamilyKernel:
     "fetched", "cached" or "untuned". Usable in any thread."""
 
     def __init__(
-        self,
-        maker: FamilyMaker,
-        fetch: Fetch,
-        target: Target,
-        cache: _Cache,
-        place: str = "",
-        refresh_s: float = 0.0,
+        self, maker: FamilyMaker, fetch: Fetch, target: Target, cache: _Cache, place: str = "", refresh_s: float = 0.0,
         build_new: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Use `kernel`."""
         self.target = target
         self.source = "untuned"

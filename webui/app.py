@@ -63,18 +63,11 @@ _API = (
 
 
 def create_app(
-    store: RecordStore,
-    tracker: DeviceSource | None = None,
-    *,
-    hosts: Collection[str] | None = None,
-    tokens: Collection[str] = (),
-    open_role: Role | None = Role.ADMIN,
-    launcher: Launcher | None = None,
-    stopping: Callable[[], bool] = lambda: False,
-    limit: Limit | None = None,
-    streams: Streams | None = None,
+    store: RecordStore, tracker: DeviceSource | None = None, *, hosts: Collection[str] | None = None,
+    tokens: Collection[str] = (), open_role: Role | None = Role.ADMIN, launcher: Launcher | None = None,
+    stopping: Callable[[], bool] = lambda: False, limit: Limit | None = None, streams: Streams | None = None,
     writes_checks: bool = True,
-) -> FastAPI:
+) -> FastAPI:  # fmt: skip
     """The app over an open store. It closes neither the store nor the tracker.
 
     `hosts` are the names it answers to (None: any). `open_role` is what a request without a token may do. None: every

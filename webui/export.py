@@ -25,21 +25,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @router.get("/export/{table}.{form}")
 def export(
-    context: Ctx,
-    table: Table,
-    form: Literal["csv", "json"],
-    run: Number | None = None,
-    task: Annotated[int, Query(ge=0)] = 0,
-    workload: str | None = None,
-    target: str | None = None,
-    device_class: str | None = None,
-    device: str | None = None,
-    kernel: str | None = None,
-    release: str | None = None,
-    old: str | None = None,
-    other: Number | None = None,
-    objective: Objective = Goal.TIME,
-) -> Response:
+    context: Ctx, table: Table, form: Literal["csv", "json"], run: Number | None = None,
+    task: Annotated[int, Query(ge=0)] = 0, workload: str | None = None, target: str | None = None,
+    device_class: str | None = None, device: str | None = None, kernel: str | None = None, release: str | None = None,
+    old: str | None = None, other: Number | None = None, objective: Objective = Goal.TIME,
+) -> Response:  # fmt: skip
     """A whole table. The query says what it is of, and which rows are wanted."""
     given = Filters(
         run=run,

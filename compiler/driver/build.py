@@ -109,14 +109,9 @@ def _no_args(inp: Any, args: Sequence[Any] | None) -> None:
 
 
 def build(
-    inputs: Any,
-    args: Sequence[Any] | None = None,
-    target: Any = None,
-    target_host: Any = None,
-    runtime: Any = None,
-    name: str = DEFAULT_NAME,
-    binds: Mapping[Tensor, n.Buffer] | None = None,
-) -> Module:
+    inputs: Any, args: Sequence[Any] | None = None, target: Any = None, target_host: Any = None, runtime: Any = None,
+    name: str = DEFAULT_NAME, binds: Mapping[Tensor, n.Buffer] | None = None,
+) -> Module:  # fmt: skip
     """Compile for a CPU or an NVIDIA GPU and load into this process.
 
     Target "stackvm" runs in the interpreter instead.

@@ -42,15 +42,11 @@ SMALL = 256
 
 
 def build_graph(
-    mod: IRModule | Function,
-    target: Any = None,
-    params: Mapping[str, Any] | None = None,
+    mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None,
     relax_pipeline: str | Pass | Callable[[IRModule], IRModule] | None = "default",
-    tir_pipeline: str | Pass | Callable[[IRModule], IRModule] | None = "default",
-    exec_mode: str = "bytecode",
-    *,
+    tir_pipeline: str | Pass | Callable[[IRModule], IRModule] | None = "default", exec_mode: str = "bytecode", *,
     system_lib: bool | None = None,
-) -> VMExecutable:
+) -> VMExecutable:  # fmt: skip
     """Compile a graph module to an executable, to be run by a `VirtualMachine`.
 
     `params` are values of parameters of "main", by name; they become constants. `relax_pipeline` and `tir_pipeline` are

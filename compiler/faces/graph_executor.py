@@ -240,18 +240,10 @@ class GraphModule:
         return self.module[key]
 
     def benchmark(
-        self,
-        device: Device,
-        func_name: str = "run",
-        repeat: int = 5,
-        number: int = 5,
-        min_repeat_ms: int | None = None,
-        limit_zero_time_iterations: int = 100,
-        end_to_end: bool = False,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-        **kwargs: Any,
-    ) -> BenchmarkResult:
+        self, device: Device, func_name: str = "run", repeat: int = 5, number: int = 5,
+        min_repeat_ms: int | None = None, limit_zero_time_iterations: int = 100, end_to_end: bool = False,
+        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, **kwargs: Any,
+    ) -> BenchmarkResult:  # fmt: skip
         """Seconds a run, over `repeat` measurements of `number` runs each.
 
         `end_to_end` counts copying the inputs to the device and the outputs back. `kwargs` are inputs.
@@ -296,14 +288,9 @@ class GraphModuleDebug(GraphModule):
         super().__init__(module)
 
     def run_individual(
-        self,
-        number: int,
-        repeat: int = 1,
-        min_repeat_ms: int = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-    ) -> list[list[float]]:
+        self, number: int, repeat: int = 1, min_repeat_ms: int = 0, limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
+    ) -> list[list[float]]:  # fmt: skip
         """The seconds that each kernel of a run takes, for each of `repeat` runs."""
         runs = [self.profile().calls for _ in range(repeat)]
         return [[_seconds(call) for call in calls] for calls in zip(*runs)]

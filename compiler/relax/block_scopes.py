@@ -74,14 +74,9 @@ class FunctionScope:
     """The body of a function, for `with bb.function(...)`."""
 
     def __init__(
-        self,
-        block_builder: Building,
-        name: str,
-        params: Sequence[Var] | None,
-        attrs: Mapping[str, Any],
-        is_pure: bool,
+        self, block_builder: Building, name: str, params: Sequence[Var] | None, attrs: Mapping[str, Any], is_pure: bool,
         private: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._bb = block_builder
         self._frame = FunctionFrame(name, None if params is None else list(params), attrs, is_pure, private)
 

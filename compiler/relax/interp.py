@@ -213,14 +213,9 @@ class _Frame:
         self._bind_dims(info.dims, info.ndim, np.shape(value), info, what, learn)
 
     def _bind_dims(
-        self,
-        dims: Sequence[PrimExpr] | None,
-        ndim: int,
-        sizes: Sequence[int],
-        info: r.StructInfo,
-        what: str,
+        self, dims: Sequence[PrimExpr] | None, ndim: int, sizes: Sequence[int], info: r.StructInfo, what: str,
         learn: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if ndim not in (-1, len(sizes)):
             raise ArgumentError(f"{what} is of shape {tuple(sizes)}, not {info}")
         if dims is None:

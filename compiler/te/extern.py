@@ -52,16 +52,11 @@ class ExternOp(Operation):
 
 
 def extern(
-    shape: Any,
-    inputs: Sequence[Tensor],
-    fcompute: Callable[[Sequence[n.Buffer], Sequence[n.Buffer]], Any],
-    name: str = "extern",
-    dtype: str | Sequence[str] | None = None,
-    in_buffers: Sequence[n.Buffer] | n.Buffer | None = None,
-    out_buffers: Sequence[n.Buffer] | n.Buffer | None = None,
-    tag: str = "",
-    attrs: Mapping[str, Any] | None = None,
-) -> Any:
+    shape: Any, inputs: Sequence[Tensor], fcompute: Callable[[Sequence[n.Buffer], Sequence[n.Buffer]], Any],
+    name: str = "extern", dtype: str | Sequence[str] | None = None,
+    in_buffers: Sequence[n.Buffer] | n.Buffer | None = None, out_buffers: Sequence[n.Buffer] | n.Buffer | None = None,
+    tag: str = "", attrs: Mapping[str, Any] | None = None,
+) -> Any:  # fmt: skip
     """Return tensors computed by the statement of `fcompute(ins, outs)`.
 
     It is mostly made with `tir.ir_builder`. `ins` and `outs` are buffers. `shape` is one shape, or a list of them for

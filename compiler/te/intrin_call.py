@@ -38,14 +38,9 @@ class _Parts:
 
 
 def intrin_op(
-    call: IntrinCall,
-    axes: Sequence[n.Var],
-    dims: Sequence[PrimExpr],
-    name: str,
-    tag: str,
-    attrs: Mapping[str, Any] | None,
-    span: Span | None,
-) -> ExternOp:
+    call: IntrinCall, axes: Sequence[n.Var], dims: Sequence[PrimExpr], name: str, tag: str,
+    attrs: Mapping[str, Any] | None, span: Span | None,
+) -> ExternOp:  # fmt: skip
     """Return the operation that calls an intrinsic at each point of `axes`.
 
     They are the first of the dimensions `dims`. The intrinsic computes the other dimensions. A schedule treats the

@@ -81,14 +81,10 @@ def _axis(name: str, size: Any) -> IterVar:
 
 
 def scan(
-    init: Tensor | Sequence[Tensor],
-    update: Tensor | Sequence[Tensor],
-    state_placeholder: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor] | None = None,
-    name: str = "scan",
-    tag: str = "",
+    init: Tensor | Sequence[Tensor], update: Tensor | Sequence[Tensor], state_placeholder: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor] | None = None, name: str = "scan", tag: str = "",
     attrs: Mapping[str, Any] | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the tensors whose first rows are `init`; `update` computes the others from rows before them.
 
     Dimension 0 is the one scanned. `state_placeholder` stands for the result in `update`, which may read row t - 1 and

@@ -67,15 +67,9 @@ class WarpTile:
 
 
 def dense(
-    m: int,
-    n_: int,
-    k: int,
-    dtype: str = "float16",
-    tile: WarpTile | None = None,
-    *,
-    transposed: bool = True,
+    m: int, n_: int, k: int, dtype: str = "float16", tile: WarpTile | None = None, *, transposed: bool = True,
     out_dtype: str | None = None,
-) -> n.PrimFunc:
+) -> n.PrimFunc:  # fmt: skip
     """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`.
 
     X and W are "float16" or "bfloat16", the sums float32, and C is of `out_dtype`, rounded once. Or X and W are
@@ -194,14 +188,9 @@ class _Kernel:
         return seq(*loads, *(run(product) for product in products))
 
     def _load(
-        self,
-        side: WarpFetch,
-        part: n.Buffer,
-        index: int,
-        stage: PrimExpr,
-        at: tuple[PrimExpr, int],
+        self, side: WarpFetch, part: n.Buffer, index: int, stage: PrimExpr, at: tuple[PrimExpr, int],
         lanes: tuple[PrimExpr, PrimExpr, PrimExpr],
-    ) -> Stmt:
+    ) -> Stmt:  # fmt: skip
         """Load four matrices for one instruction: 16 elements of the operand's axis by its part along k.
         The part is the `index`-th. `lanes` says in which half along its own axis a lane's row is, in which half
         along k, and its number there."""

@@ -145,15 +145,9 @@ def _step(group: Group, steps: Sequence[int]) -> int | None:
 
 
 def dense(
-    m: int,
-    n_: int,
-    k: int,
-    dtype: str = "float16",
-    tile: WarpgroupTile | None = None,
-    *,
-    transposed: bool = True,
+    m: int, n_: int, k: int, dtype: str = "float16", tile: WarpgroupTile | None = None, *, transposed: bool = True,
     out_dtype: str | None = None,
-) -> n.PrimFunc:
+) -> n.PrimFunc:  # fmt: skip
     """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`.
 
     X and W are "float16" or "bfloat16", the sums float32, and C is of `out_dtype`, rounded once. Tiles may reach

@@ -63,15 +63,9 @@ def _waves(size: PrimExpr, period: PrimExpr, way: float) -> tuple[Tensor, Tensor
 
 
 def stft(
-    data: Tensor,
-    n_fft: int,
-    hop_length: int,
-    win_length: int,
-    window: Tensor,
-    normalized: bool,
-    onesided: bool,
+    data: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor, normalized: bool, onesided: bool,
     output_shape: Any,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The short-time Fourier transform of `data` (batch, length): (batch, frequencies, frames, 2).
 
     Frames of `n_fft` values begin every `hop_length`; `window` of `win_length` values weighs their middle.

@@ -92,14 +92,9 @@ def slice_bounds(size: PrimExpr, begin: Bound, end: Bound, step: int) -> tuple[P
 
 
 def strided_slice(
-    a: Tensor,
-    begin: Sequence[Bound],
-    end: Sequence[Bound],
-    strides: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    slice_mode: str = "end",
-    assume_inbound: bool = False,
-) -> Tensor:
+    a: Tensor, begin: Sequence[Bound], end: Sequence[Bound], strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None, slice_mode: str = "end", assume_inbound: bool = False,
+) -> Tensor:  # fmt: skip
     """Return `a[begin:end:strides]` in the first dimensions, or in `axes`.
 
     Negative numbers follow Python's rules. With `slice_mode` "size", `end` is the number of elements (all that are left

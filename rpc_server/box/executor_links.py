@@ -51,14 +51,9 @@ class ExecutorLinks:
     `emit` takes the events; `folder` holds the sessions' folders; `view_of` says whose blobs a session sees."""
 
     def __init__(
-        self,
-        poll: PollTable,
-        folder: Path,
-        settings: ExecutorSettings,
-        blobs: BlobStore,
-        emit: Callable[[Event], None],
-        view_of: Callable[[int], bytes],
-    ) -> None:
+        self, poll: PollTable, folder: Path, settings: ExecutorSettings, blobs: BlobStore,
+        emit: Callable[[Event], None], view_of: Callable[[int], bytes],
+    ) -> None:  # fmt: skip
         self._poll = poll
         self._folder = folder
         self._settings = settings

@@ -248,15 +248,9 @@ def _version() -> str:
 
 @contextlib.contextmanager
 def _registered(
-    options: ServerOptions,
-    name: str,
-    port: int,
-    fingerprint: Fingerprint,
-    device: DeviceSpec,
-    leases: LeaseTable | None,
-    ring: KeyRing | None,
-    check: HealthCheck,
-) -> Iterator[Registrar | None]:
+    options: ServerOptions, name: str, port: int, fingerprint: Fingerprint, device: DeviceSpec,
+    leases: LeaseTable | None, ring: KeyRing | None, check: HealthCheck,
+) -> Iterator[Registrar | None]:  # fmt: skip
     """Lend the box out through its tracker. A box without one is reached by its key through its relay."""
     if leases is None:
         if options.relay and not options.key:
@@ -352,19 +346,10 @@ class Server(ChildService):
     """
 
     def __init__(
-        self,
-        host: str = "127.0.0.1",
-        port: int = DEFAULT_PORT,
-        port_end: int = 9199,
-        is_proxy: bool = False,
-        tracker_addr: tuple[str, int] | None = None,
-        key: str = "",
-        load_library: str | None = None,
-        custom_addr: str | None = None,
-        silent: bool = False,
-        no_fork: bool = False,
-        **options: Any,
-    ) -> None:
+        self, host: str = "127.0.0.1", port: int = DEFAULT_PORT, port_end: int = 9199, is_proxy: bool = False,
+        tracker_addr: tuple[str, int] | None = None, key: str = "", load_library: str | None = None,
+        custom_addr: str | None = None, silent: bool = False, no_fork: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
         if is_proxy:
             options["relay"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             host, port = "127.0.0.1", 0

@@ -70,18 +70,11 @@ class Supervisor:
     """
 
     def __init__(
-        self,
-        front: zmq.Socket[bytes],
-        guard: ConnectionGuard,
-        folder: Path,
-        config: SupervisorConfig,
-        executor: ExecutorSettings,
-        leases: LeaseTable | None = None,
-        info: messages.BoxStatus | None = None,
-        blob_capacity: int = 1 << 30,
-        who: Callable[[zmq.Frame], Principal | None] | None = None,
+        self, front: zmq.Socket[bytes], guard: ConnectionGuard, folder: Path, config: SupervisorConfig,
+        executor: ExecutorSettings, leases: LeaseTable | None = None, info: messages.BoxStatus | None = None,
+        blob_capacity: int = 1 << 30, who: Callable[[zmq.Frame], Principal | None] | None = None,
         keys: KeyWatch | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._front = front
         self._guard = guard
         guard.needed, guard.on_news = self._is_needed, self._on_connection

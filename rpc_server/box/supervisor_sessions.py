@@ -114,15 +114,9 @@ class Sessions:
             self._end(session, why, now)
 
     def _end(
-        self,
-        session: BoxSession,
-        why: RPCError,
-        now: float,
-        *,
-        tell: bool = True,
-        report: ExitReport | None = None,
+        self, session: BoxSession, why: RPCError, now: float, *, tell: bool = True, report: ExitReport | None = None,
         verdict: CrashVerdict = CrashVerdict.NONE,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """End a session: fail pending requests, free its executor, and remember the reason for late requests."""
         for request in session.queue:
             self._emit(events.Fail(session.conn, request.request_id, why))

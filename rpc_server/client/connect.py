@@ -18,15 +18,10 @@ from rpc_server.wire.messages import BoxInfo, BoxStatus, OpenSession, SessionOpe
 
 
 def connect(
-    url: str,
-    port: int,
-    key: str = "",
-    session_timeout: float = 0,
-    session_constructor_args: Sequence[object] | None = None,
-    enable_logging: bool = False,
-    *,
+    url: str, port: int, key: str = "", session_timeout: float = 0,
+    session_constructor_args: Sequence[object] | None = None, enable_logging: bool = False, *,
     keys: KeyRing | None = None,
-) -> RPCSession:
+) -> RPCSession:  # fmt: skip
     """Open a session on the server at `url` (a host name or address).
 
     With `keys`, the connection is encrypted if they hold the server's. `key`: refuse a server that serves another one;
@@ -44,22 +39,11 @@ def connect(
 
 
 def open_session(
-    host: str,
-    port: int,
-    *,
-    token: str = "",
-    key: str = "",
-    session_timeout: float = 0.0,
-    wait_s: float = 10.0,
-    connect_timeout: float = CONNECT_TIMEOUT_S,
-    restart_on_crash: bool = True,
-    call_timeout: float | None = None,
-    client: str = "",
-    enable_logging: bool = False,
-    keys: KeyRing | None = None,
-    server_key: str = "",
+    host: str, port: int, *, token: str = "", key: str = "", session_timeout: float = 0.0, wait_s: float = 10.0,
+    connect_timeout: float = CONNECT_TIMEOUT_S, restart_on_crash: bool = True, call_timeout: float | None = None,
+    client: str = "", enable_logging: bool = False, keys: KeyRing | None = None, server_key: str = "",
     ahead: Ahead | None = None,
-) -> RPCSession:
+) -> RPCSession:  # fmt: skip
     """Open a session, with a tracker's lease `token` where the box asks for one. Times in seconds.
 
     `keys` are this machine's; the connection is encrypted if they hold the server's, or `server_key` gives it.
@@ -87,15 +71,9 @@ def open_session(
 
 
 def opening(
-    *,
-    token: str = "",
-    key: str = "",
-    session_timeout: float = 0.0,
-    wait_s: float = 10.0,
-    restart_on_crash: bool = True,
-    client: str = "",
-    **_others: object,
-) -> list[Buffer]:
+    *, token: str = "", key: str = "", session_timeout: float = 0.0, wait_s: float = 10.0,
+    restart_on_crash: bool = True, client: str = "", **_others: object,
+) -> list[Buffer]:  # fmt: skip
     """Return what `open_session` with these options says first."""
     return greeting(_open_request(token, key, session_timeout, wait_s, restart_on_crash, client), wait_s)
 

@@ -49,17 +49,10 @@ class Connection:
     """
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        timeout_s: float = CONNECT_TIMEOUT_S,
-        liveness: Liveness | None = None,
-        keys: PeerKeys | None = None,
-        first: AnyMessage | None = None,
-        first_timeout_s: float | None = None,
-        ahead: Ahead | None = None,
-        key: str = "",
-    ) -> None:
+        self, host: str, port: int, timeout_s: float = CONNECT_TIMEOUT_S, liveness: Liveness | None = None,
+        keys: PeerKeys | None = None, first: AnyMessage | None = None, first_timeout_s: float | None = None,
+        ahead: Ahead | None = None, key: str = "",
+    ) -> None:  # fmt: skip
         self.address = shown_address(host, port)
         self._lock = threading.RLock()
         self._pid = os.getpid()
@@ -82,15 +75,9 @@ class Connection:
         return self._gone or self._ended
 
     def send(
-        self,
-        body: AnyMessage,
-        buffers: Sequence[Buffer] = (),
-        *,
-        address: Address = Address.PEER,
-        timeout_s: float | None = None,
-        ignore: bool = False,
-        post_mortem: bool = False,
-    ) -> int:
+        self, body: AnyMessage, buffers: Sequence[Buffer] = (), *, address: Address = Address.PEER,
+        timeout_s: float | None = None, ignore: bool = False, post_mortem: bool = False,
+    ) -> int:  # fmt: skip
         """Send a request and return its number for `wait`. With `ignore` its answer is dropped.
 
         `buffers` must not change before the answer is there. Raises SessionClosed once it is over; a `post_mortem`
@@ -143,14 +130,9 @@ class Connection:
                 self._ignored.add(number)
 
     def request(
-        self,
-        body: AnyMessage,
-        buffers: Sequence[Buffer] = (),
-        *,
-        address: Address = Address.PEER,
-        timeout_s: float | None = None,
-        post_mortem: bool = False,
-    ) -> Message[AnyMessage]:
+        self, body: AnyMessage, buffers: Sequence[Buffer] = (), *, address: Address = Address.PEER,
+        timeout_s: float | None = None, post_mortem: bool = False,
+    ) -> Message[AnyMessage]:  # fmt: skip
         with self._lock:
             number = self.send(body, buffers, address=address, timeout_s=timeout_s, post_mortem=post_mortem)
             return self.wait(number, timeout_s, post_mortem=post_mortem)

@@ -144,16 +144,9 @@ class RemoteMachine(VirtualMachine):
 
     # -- measuring -------------------------------------------------------------------------------
     def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: int = 0,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
+        self, func_name: str, dev: Device, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
+        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:  # fmt: skip
         """Time as `VirtualMachine.time_evaluator` does; the calls and the clock are on the box."""
         timing = ModelTiming(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown, f_preproc)
 

@@ -126,19 +126,10 @@ class Registrar:
     """
 
     def __init__(
-        self,
-        tracker: str,
-        *,
-        box: str,
-        address: str,
-        devices: Sequence[DeviceSpec],
-        leases: LeaseTable,
-        check: Check | None = None,
-        keys: PeerKeys | None = None,
-        hours: Hours | None = None,
-        end_at_close: bool = False,
-        unreachable: Callable[[], str] = lambda: "",
-    ) -> None:
+        self, tracker: str, *, box: str, address: str, devices: Sequence[DeviceSpec], leases: LeaseTable,
+        check: Check | None = None, keys: PeerKeys | None = None, hours: Hours | None = None,
+        end_at_close: bool = False, unreachable: Callable[[], str] = lambda: "",
+    ) -> None:  # fmt: skip
         self._hours = hours
         self._unreachable = unreachable
         self._end_at_close = end_at_close

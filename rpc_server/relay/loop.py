@@ -122,14 +122,9 @@ class RelayLoop:
     socket. `who` names the holder of the key a message came with, where keys are used."""
 
     def __init__(
-        self,
-        control: zmq.Socket[bytes],
-        guard: ConnectionGuard,
-        control_port: int,
-        listener: socket.socket,
-        client_ports: ClientPorts,
-        who: Callable[[zmq.Frame], Principal | None] | None = None,
-    ) -> None:
+        self, control: zmq.Socket[bytes], guard: ConnectionGuard, control_port: int, listener: socket.socket,
+        client_ports: ClientPorts, who: Callable[[zmq.Frame], Principal | None] | None = None,
+    ) -> None:  # fmt: skip
         self._control, self._control_port, self._who = control, control_port, who
         self._guard = guard
         self._listener, self._client_ports = listener, client_ports

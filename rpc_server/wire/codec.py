@@ -158,15 +158,9 @@ class Codec(Generic[T]):
         self._decoder: msgspec.msgpack.Decoder[T] = msgspec.msgpack.Decoder(union)
 
     def encode(
-        self,
-        body: T,
-        kind: MessageKind = MessageKind.REQUEST,
-        *,
-        request_id: int = 0,
-        address: Address = Address.PEER,
-        timeout_s: float | None = None,
-        buffers: Sequence[Buffer] = (),
-    ) -> list[Buffer]:
+        self, body: T, kind: MessageKind = MessageKind.REQUEST, *, request_id: int = 0, address: Address = Address.PEER,
+        timeout_s: float | None = None, buffers: Sequence[Buffer] = (),
+    ) -> list[Buffer]:  # fmt: skip
         """The frames of one message. Raises ProtocolError when it would break a limit."""
         payload = _encoder.encode(body)
         header = pack_header(

@@ -36,14 +36,9 @@ class FakeLauncher:
 
 @contextmanager
 def running_app(
-    store: RecordStore,
-    tracker: DeviceSource | None = None,
-    *,
-    hosts: Collection[str] | None = None,
-    tokens: Collection[str] = (),
-    open_role: Role | None = Role.ADMIN,
-    launcher: Launcher | None = None,
-) -> Iterator[str]:
+    store: RecordStore, tracker: DeviceSource | None = None, *, hosts: Collection[str] | None = None,
+    tokens: Collection[str] = (), open_role: Role | None = Role.ADMIN, launcher: Launcher | None = None,
+) -> Iterator[str]:  # fmt: skip
     """The app's address."""
     listener = bind("127.0.0.1", 0)
     app = create_app(

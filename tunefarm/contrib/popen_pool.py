@@ -188,15 +188,10 @@ class PopenPoolExecutor:
     """Runs calls in up to `max_workers` processes (None: one a core), each for at most `timeout` seconds."""
 
     def __init__(
-        self,
-        max_workers: int | None = None,
-        timeout: float | None = None,
-        initializer: Callable[..., Any] | None = None,
-        initargs: Sequence[Any] = (),
-        maximum_process_uses: int | None = None,
-        stdout: Any = None,
-        stderr: Any = None,
-    ) -> None:
+        self, max_workers: int | None = None, timeout: float | None = None,
+        initializer: Callable[..., Any] | None = None, initargs: Sequence[Any] = (),
+        maximum_process_uses: int | None = None, stdout: Any = None, stderr: Any = None,
+    ) -> None:  # fmt: skip
         self._timeout = timeout
         self._start = (initializer, initargs, maximum_process_uses, stdout, stderr)
         self._threads = ThreadPoolExecutor(max_workers or len(sched_getaffinity(0)))

@@ -17,14 +17,9 @@ Binds = Mapping[Tensor, Buffer]
 
 
 def build(
-    inputs: Any,
-    args: Sequence[Any] | None = None,
-    target: Any = None,
-    target_host: Any = None,
-    runtime: Any = None,
-    name: str | Binds = DEFAULT_NAME,
-    binds: Binds | None = None,
-) -> Module:
+    inputs: Any, args: Sequence[Any] | None = None, target: Any = None, target_host: Any = None, runtime: Any = None,
+    name: str | Binds = DEFAULT_NAME, binds: Binds | None = None,
+) -> Module:  # fmt: skip
     """Compile and load into this process: see `compiler.driver.build.build`.
 
     TVM has had two argument orders: with `runtime` before `name`, and without it. So a string given for `runtime` is

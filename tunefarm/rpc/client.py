@@ -16,15 +16,10 @@ __all__ = ["LocalSession", "RPCSession", "TrackerSession", "connect", "connect_t
 
 
 def connect(
-    url: str,
-    port: int,
-    key: str = "",
-    session_timeout: float = 0,
-    session_constructor_args: Sequence[object] | None = None,
-    enable_logging: bool = False,
-    *,
+    url: str, port: int, key: str = "", session_timeout: float = 0,
+    session_constructor_args: Sequence[object] | None = None, enable_logging: bool = False, *,
     keys: KeyRing | None = None,
-) -> RPCSession:
+) -> RPCSession:  # fmt: skip
     """Open a session on the server at `url` (a host name or address): see `rpc_server.client.connect`.
     `keys` default to this machine's."""
     return _client.connect(

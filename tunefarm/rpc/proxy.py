@@ -20,17 +20,10 @@ class Proxy(Relay):
     """
 
     def __init__(
-        self,
-        host: str,
-        port: int = 9091,
-        port_end: int = 9199,
-        web_port: int = 0,
-        timeout_client: float = 600,
-        timeout_server: float = 600,
-        tracker_addr: tuple[str, int] | None = None,
-        index_page: str | None = None,
+        self, host: str, port: int = 9091, port_end: int = 9199, web_port: int = 0, timeout_client: float = 600,
+        timeout_server: float = 600, tracker_addr: tuple[str, int] | None = None, index_page: str | None = None,
         resource_files: object = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if web_port or index_page or resource_files:
             raise ServerStartError(
                 "a proxy serves no web pages: no device runs in a browser here",

@@ -132,14 +132,10 @@ def _is_true(analyzer: Analyzer, condition: Any, values: Mapping[Any, Any]) -> b
 
 
 def check_numerical_grads(
-    function: Callable[..., Any],
-    input_values: Mapping[str, Any] | Sequence[Any],
-    grad_values: Mapping[str, Any] | Sequence[Any],
-    function_value: float | None = None,
-    delta: float = 1e-3,
-    atol: float = 1e-2,
-    rtol: float = 0.1,
-) -> None:
+    function: Callable[..., Any], input_values: Mapping[str, Any] | Sequence[Any],
+    grad_values: Mapping[str, Any] | Sequence[Any], function_value: float | None = None, delta: float = 1e-3,
+    atol: float = 1e-2, rtol: float = 0.1,
+) -> None:  # fmt: skip
     """Compare gradients with differences of `function`, which returns a number. Raises AssertionError.
 
     Inputs and gradients are lists, or both mappings by name; the function takes them accordingly.

@@ -184,14 +184,9 @@ class _ModelSeries:
 
 class _Device:
     def __init__(
-        self,
-        store: RecordStore,
-        builds: KernelBuilds,
-        session: DeviceSession,
-        options: BenchOptions,
-        stop: threading.Event,
-        tell: Callable[[Event], None],
-    ) -> None:
+        self, store: RecordStore, builds: KernelBuilds, session: DeviceSession, options: BenchOptions,
+        stop: threading.Event, tell: Callable[[Event], None],
+    ) -> None:  # fmt: skip
         self._store = store
         self._builds = builds
         self._session = session

@@ -269,14 +269,9 @@ class TrackerFleet:
     """
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        key: str = "",
-        device_class: str = "",
-        keys: KeyRing | None = None,
+        self, host: str, port: int, key: str = "", device_class: str = "", keys: KeyRing | None = None,
         priority: int = 1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._priority = priority
         self._expr = key.strip() or "*"
         self._wanted = parse_capability(self._expr)

@@ -76,17 +76,10 @@ _News = _BuildDone | _SlotsFound | _Stop | fl.Opened | fl.Finished | fl.Lost
 
 
 def tune(
-    searches: Sequence[TaskSearch],
-    *,
-    fleet: fl.Fleet,
-    builder: CandidateBuilder | None = None,
-    options: RunOptions | None = None,
-    store: RecordStore | None = None,
-    watcher: Watcher | None = None,
-    objective: Objective | None = None,
-    chooser: Chooser | None = None,
-    command: str = "",
-) -> Outcome:
+    searches: Sequence[TaskSearch], *, fleet: fl.Fleet, builder: CandidateBuilder | None = None,
+    options: RunOptions | None = None, store: RecordStore | None = None, watcher: Watcher | None = None,
+    objective: Objective | None = None, chooser: Chooser | None = None, command: str = "",
+) -> Outcome:  # fmt: skip
     """Run a search for each task on the devices of `fleet`, and return when all are done.
 
     The fleet stays open. Without `builder`, the one that `options` names is used and closed; without `store`, a
@@ -127,16 +120,10 @@ class EngineRun:
     """
 
     def __init__(
-        self,
-        searches: Sequence[TaskSearch],
-        fleet: fl.Fleet,
-        builder: CandidateBuilder,
-        recorder: RunRecorder,
-        options: RunOptions,
-        watcher: Watcher | None = None,
-        objective: Objective | None = None,
+        self, searches: Sequence[TaskSearch], fleet: fl.Fleet, builder: CandidateBuilder, recorder: RunRecorder,
+        options: RunOptions, watcher: Watcher | None = None, objective: Objective | None = None,
         chooser: Chooser | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._searches = tuple(searches)
         self._fleet = fleet
         self._builder = builder

@@ -60,15 +60,9 @@ class TaskSearch:
 
 
 def sketch_search(
-    task: TuningTask,
-    strategy: str = "evolutionary",
-    seed: int = 0,
-    seen: Iterable[str] = (),
-    weight: float = 1.0,
-    knowledge: Knowledge = Knowledge(),
-    sketches: Sequence[Sketch] | None = None,
-    model: str = "",
-) -> TaskSearch:
+    task: TuningTask, strategy: str = "evolutionary", seed: int = 0, seen: Iterable[str] = (), weight: float = 1.0,
+    knowledge: Knowledge = Knowledge(), sketches: Sequence[Sketch] | None = None, model: str = "",
+) -> TaskSearch:  # fmt: skip
     """A search of `sketches`, by default of the space that is derived from the task's function.
     A kernel of a model, by the model's name, begins with what an untuned build of it uses. Raises TuningError for an
     unknown strategy."""

@@ -30,18 +30,9 @@ class QueuedFamily:
 
 
 def queue_run(
-    store: RecordStore,
-    workloads: Sequence[str],
-    target: str,
-    *,
-    trials: int,
-    strategy: str = RunOptions.strategy,
-    seed: int = 0,
-    key: str = "",
-    user: str = "",
-    families: Sequence[QueuedFamily] = (),
-    flags: Sequence[str] = (),
-) -> Run:
+    store: RecordStore, workloads: Sequence[str], target: str, *, trials: int, strategy: str = RunOptions.strategy,
+    seed: int = 0, key: str = "", user: str = "", families: Sequence[QueuedFamily] = (), flags: Sequence[str] = (),
+) -> Run:  # fmt: skip
     """Record a run of these workloads (operators and sizes; files are not read) that has not begun.
 
     `key` is the devices' and goes into the command that repeats the run, as do the `flags` of its `families`. Raises

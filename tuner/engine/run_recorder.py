@@ -51,14 +51,9 @@ class _Device:
 
 
 def write_down(
-    store: RecordStore,
-    tasks: Sequence[TuningTask],
-    options: RunOptions,
-    command: str,
-    *,
-    user: str = "",
+    store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str, *, user: str = "",
     state: RunState = RunState.RUNNING,
-) -> Run:
+) -> Run:  # fmt: skip
     """Record a new run of these tasks, and what they are."""
     rows = []
     for task in tasks:

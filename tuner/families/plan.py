@@ -67,16 +67,9 @@ def finals_of(store: RecordStore, run_id: int) -> dict[str, dict[str, float]]:
 
 
 def shared(
-    name: str,
-    what: Mapping[str, Any],
-    target: str,
-    sizes: SizeList,
-    most: int,
-    searches: Sequence[TaskSearch],
-    spaces: Sequence[Sequence[Sketch]],
-    budget: int,
-    exact: bool = False,
-) -> FamilySearch:
+    name: str, what: Mapping[str, Any], target: str, sizes: SizeList, most: int, searches: Sequence[TaskSearch],
+    spaces: Sequence[Sequence[Sketch]], budget: int, exact: bool = False,
+) -> FamilySearch:  # fmt: skip
     """The searches of a family's sizes, joined by a race."""
     entrants = [Entrant(tuple(space), s.strategy, budget, exact) for s, space in zip(searches, spaces, strict=True)]
     race = Race(sizes, entrants, most)

@@ -138,18 +138,10 @@ class FamilyRecord:
 
 
 def make_record(
-    name: str,
-    what: Mapping[str, Any],
-    target: str,
-    sizes: SizeList,
-    configs: Sequence[FamilyConfig],
-    timings: TimeTable,
-    most: int,
-    trace: Callable[[int, int], str],
-    untuned: Sequence[float | None],
-    trials: int = 0,
+    name: str, what: Mapping[str, Any], target: str, sizes: SizeList, configs: Sequence[FamilyConfig],
+    timings: TimeTable, most: int, trace: Callable[[int, int], str], untuned: Sequence[float | None], trials: int = 0,
     library: Mapping[str, tuple[float | None, ...]] | None = None,
-) -> FamilyRecord:
+) -> FamilyRecord:  # fmt: skip
     """Choose the portfolio and make the rule. `trace` gives the tuning record of a config at a size.
 
     Raises FamilyError when no config works.

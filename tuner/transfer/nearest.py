@@ -54,15 +54,9 @@ class _Asked:
 
 
 def best_or_nearest(
-    store: RecordStore,
-    key: str,
-    target: str,
-    device_class: str | None = None,
-    toolchain: str | None = None,
-    *,
-    function: str = "",
-    goal: Goal = Goal.TIME,
-) -> BestLookup:
+    store: RecordStore, key: str, target: str, device_class: str | None = None, toolchain: str | None = None, *,
+    function: str = "", goal: Goal = Goal.TIME,
+) -> BestLookup:  # fmt: skip
     """`best_or_nearest_of` one workload."""
     [found] = best_or_nearest_of(store, [Question(key, function)], target, device_class, toolchain, goal)
     return found

@@ -39,15 +39,9 @@ Nearest = Annotated[bool, Query(description="on a miss, adapt the config of the 
 
 @router.get("/best", response_model=BestReply, responses={304: {"description": "you have it already"}})
 def best(
-    request: Request,
-    context: Ctx,
-    workload: Workload,
-    target: Target,
-    device_class: DeviceClass = None,
-    toolchain: Toolchain = None,
-    nearest: Nearest = True,
-    objective: Objective = Goal.TIME,
-) -> Response:
+    request: Request, context: Ctx, workload: Workload, target: Target, device_class: DeviceClass = None,
+    toolchain: Toolchain = None, nearest: Nearest = True, objective: Objective = Goal.TIME,
+) -> Response:  # fmt: skip
     """The best config for a workload on a target, with why it is the one.
 
     A miss is an error of kind `no_config`, whose `detail.explain` says what there is instead.
@@ -63,14 +57,9 @@ def best(
 
 
 def _find(
-    store: RecordStore,
-    asked: Sequence[Question],
-    target: str,
-    device_class: str | None,
-    toolchain: str | None,
-    nearest: bool,
-    goal: Goal,
-) -> list[BestLookup]:
+    store: RecordStore, asked: Sequence[Question], target: str, device_class: str | None, toolchain: str | None,
+    nearest: bool, goal: Goal,
+) -> list[BestLookup]:  # fmt: skip
     place = target, device_class or None, toolchain or None
     if nearest:
         return best_or_nearest_of(store, asked, *place, goal)
@@ -151,14 +140,11 @@ def explain(
 
 @router.get("/best-configs")
 def best_configs(
-    context: Ctx,
-    workload: Annotated[str | None, Query(description="workload key or name")] = None,
+    context: Ctx, workload: Annotated[str | None, Query(description="workload key or name")] = None,
     target: Annotated[str | None, Query(description="target string")] = None,
-    device_class: Annotated[str | None, Query(description="device class")] = None,
-    after: After = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    objective: Objective = Goal.TIME,
-) -> ConfigPage:
+    device_class: Annotated[str | None, Query(description="device class")] = None, after: After = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100, objective: Objective = Goal.TIME,
+) -> ConfigPage:  # fmt: skip
     """Best configs of every workload, target, device class and toolchain."""
     found = context.store.best.page(
         after, limit + 1, workload=workload, target=target, device_class=device_class, goal=objective

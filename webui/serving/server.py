@@ -108,14 +108,9 @@ class WorkerCounts:
 
 
 def serve_worker(
-    options: WebOptions,
-    listener: socket.socket,
-    counts: WorkerCounts,
-    *,
-    writes_checks: bool,
-    ready: Callable[[], None],
-    until: Callable[[], object],
-) -> None:
+    options: WebOptions, listener: socket.socket, counts: WorkerCounts, *, writes_checks: bool,
+    ready: Callable[[], None], until: Callable[[], object],
+) -> None:  # fmt: skip
     """Be one of several processes that answer on `listener`, until `until` returns."""
     with _opened(options) as (store, tracker):
         server = _server(store, tracker, options, ready, counts, writes_checks)

@@ -119,16 +119,10 @@ class GraphExecutorFactoryModule:
 
 
 def build(
-    ir_mod: IRModule | Expr,
-    target: Any = None,
-    target_host: Any = None,
-    executor: Any = None,
-    runtime: Any = None,
-    workspace_memory_pools: Any = None,
-    constant_memory_pools: Any = None,
-    params: Mapping[str, Any] | None = None,
+    ir_mod: IRModule | Expr, target: Any = None, target_host: Any = None, executor: Any = None, runtime: Any = None,
+    workspace_memory_pools: Any = None, constant_memory_pools: Any = None, params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
-) -> GraphExecutorFactoryModule:
+) -> GraphExecutorFactoryModule:  # fmt: skip
     """Compile a module of Relay or relax, or a function of Relay, for `graph_executor.GraphModule`.
 
     `params`: weights of "main" by name. `target`: a target, or a dict with one. `executor`, `runtime`, `target_host`

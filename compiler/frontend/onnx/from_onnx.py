@@ -83,15 +83,10 @@ def from_onnx(
 
 
 def import_model(
-    model: ModelProto | str | os.PathLike[str] | bytes,
-    shape_dict: Shapes | None = None,
-    dtype_dict: str | Mapping[str, str] | None = None,
-    opset: int | None = None,
-    *,
-    values: Mapping[str, Any] | None = None,
-    keep_params_in_input: bool = False,
-    sanitize_input_names: bool = True,
-) -> ImportedModel:
+    model: ModelProto | str | os.PathLike[str] | bytes, shape_dict: Shapes | None = None,
+    dtype_dict: str | Mapping[str, str] | None = None, opset: int | None = None, *,
+    values: Mapping[str, Any] | None = None, keep_params_in_input: bool = False, sanitize_input_names: bool = True,
+) -> ImportedModel:  # fmt: skip
     """Convert as `from_onnx` does; return also what tells how to call the module.
 
     `values` are inputs whose values are fixed: arrays, None, or lists of arrays for sequences.
@@ -177,14 +172,9 @@ class _Inputs:
     """The inputs of a model: parameters of "main", and the values of their names."""
 
     def __init__(
-        self,
-        builder: GraphBuilder,
-        source: TensorSource,
-        proto: ModelProto,
-        shapes: dict[str, Sequence[Any]],
-        dtypes: str | Mapping[str, str] | None,
-        sanitize: bool,
-    ) -> None:
+        self, builder: GraphBuilder, source: TensorSource, proto: ModelProto, shapes: dict[str, Sequence[Any]],
+        dtypes: str | Mapping[str, str] | None, sanitize: bool,
+    ) -> None:  # fmt: skip
         self.g, self._source, self._proto = builder, source, proto
         self._shapes, self._dtypes, self._sanitize = shapes, dtypes, sanitize
         self._dims: dict[str, n.Var] = {}

@@ -18,14 +18,9 @@ InputInfo = Sequence[tuple[Sequence[Any], str]]
 
 
 def from_fx(
-    model: Any,
-    input_info: InputInfo,
-    *,
-    keep_params_as_input: bool = False,
-    unwrap_unit_return_tuple: bool = False,
-    no_bind_return_tuple: bool = False,
-    custom_convert_map: Mapping[str, Own] | None = None,
-) -> IRModule:
+    model: Any, input_info: InputInfo, *, keep_params_as_input: bool = False, unwrap_unit_return_tuple: bool = False,
+    no_bind_return_tuple: bool = False, custom_convert_map: Mapping[str, Own] | None = None,
+) -> IRModule:  # fmt: skip
     """Turn a `torch.fx.GraphModule` into a module with the function "main".
 
     `input_info` has a shape and an element type for each input; a `tir.Var` of int64 in a shape is a symbolic

@@ -167,14 +167,9 @@ def module_pass(
 
 
 def pass_decorator(
-    pass_func: Any,
-    opt_level: int | None,
-    name: str | None,
-    required: Sequence[str] | None,
-    traceable: bool,
-    base: Any,
+    pass_func: Any, opt_level: int | None, name: str | None, required: Sequence[str] | None, traceable: bool, base: Any,
     method: str,
-) -> Any:
+) -> Any:  # fmt: skip
     """Build a decorator of passes.
     It makes a `base` of a function; of a class with `method`, a class of such passes."""
     if opt_level is None:

@@ -367,14 +367,9 @@ class _Collector:
                         self._access(False, None, (), path, values, self._by_data[node])
 
     def _access(
-        self,
-        writes: bool,
-        buffer: n.Buffer | None,
-        indices: tuple[PrimExpr, ...],
-        path: Path,
-        values: Values,
+        self, writes: bool, buffer: n.Buffer | None, indices: tuple[PrimExpr, ...], path: Path, values: Values,
         owner: n.Buffer | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if buffer is not None:
             owner = self._by_data.get(buffer.data)
         if owner is None:

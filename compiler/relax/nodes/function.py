@@ -48,14 +48,9 @@ class Function(BaseFunc, Expr):
     struct_info_: StructInfo | None = field(init=False)
 
     def __init__(
-        self,
-        params: list[Var] | tuple[Var, ...],
-        body: RelaxExpr,
-        ret_struct_info: StructInfo | None = None,
-        is_pure: bool | None = True,
-        attrs: Mapping[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
+        self, params: list[Var] | tuple[Var, ...], body: RelaxExpr, ret_struct_info: StructInfo | None = None,
+        is_pure: bool | None = True, attrs: Mapping[str, Any] | None = None, span: Span | None = None,
+    ) -> None:  # fmt: skip
         """A function of `params` that returns `body`. Without `ret_struct_info`, what `body` is known to be."""
         own = _checked(params)
         seq = as_seq(body)
@@ -65,14 +60,9 @@ class Function(BaseFunc, Expr):
         self._fill(own, seq, found, is_pure, attrs, span)
 
     def _fill(
-        self,
-        params: tuple[Var, ...],
-        body: SeqExpr | None,
-        ret: StructInfo,
-        is_pure: bool | None,
-        attrs: Mapping[str, Any] | None,
-        span: Span | None,
-    ) -> None:
+        self, params: tuple[Var, ...], body: SeqExpr | None, ret: StructInfo, is_pure: bool | None,
+        attrs: Mapping[str, Any] | None, span: Span | None,
+    ) -> None:  # fmt: skip
         pure = True if is_pure is None else bool(is_pure)
         info = FuncStructInfo(tuple([param.struct_info for param in params]), ret, pure)
         set_fields(

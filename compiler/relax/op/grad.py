@@ -167,17 +167,10 @@ def _max_pool_backward(
     canonical=pool_canonical("relax.grad.max_pool2d_backward", 2),
 )
 def max_pool2d_backward(
-    output_grad: TensorArg,
-    data: TensorArg,
-    pool_size: Ints = (1, 1),
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0, 0, 0),
-    dilation: Ints = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Expr:
+    output_grad: TensorArg, data: TensorArg, pool_size: Ints = (1, 1), strides: Ints = (1, 1),
+    padding: Ints = (0, 0, 0, 0), dilation: Ints = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False,
+    layout: str = "NCHW", out_layout: str | None = None,
+) -> Expr:  # fmt: skip
     """Take the gradient of the data of `nn.max_pool2d`.
     The first of a window's equal elements gets it."""
 
@@ -210,15 +203,8 @@ def _avg_pool_backward(
     canonical=pool_canonical("relax.grad.avg_pool2d_backward", 2),
 )
 def avg_pool2d_backward(
-    output_grad: TensorArg,
-    data: TensorArg,
-    pool_size: Ints = (1, 1),
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0, 0, 0),
-    dilation: Ints = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Expr:
+    output_grad: TensorArg, data: TensorArg, pool_size: Ints = (1, 1), strides: Ints = (1, 1),
+    padding: Ints = (0, 0, 0, 0), dilation: Ints = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False,
+    layout: str = "NCHW", out_layout: str | None = None,
+) -> Expr:  # fmt: skip
     """Take the gradient of the data of `nn.avg_pool2d`: each element of a window gets its part."""

@@ -112,18 +112,10 @@ def _resize(
 
 @_resize("resize2d", "HW", topi.image.resize2d)
 def resize2d(
-    data: TensorArg,
-    size: ShapeArg,
-    roi: Any = None,
-    layout: str = "NCHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "round",
-    cubic_alpha: float = -0.75,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: OptionalDtype = None,
-) -> Expr:
+    data: TensorArg, size: ShapeArg, roi: Any = None, layout: str = "NCHW", method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "round", cubic_alpha: float = -0.75,
+    cubic_exclude: int = 0, extrapolation_value: float = 0.0, out_dtype: OptionalDtype = None,
+) -> Expr:  # fmt: skip
     """Give images the height and width `size`, by ONNX's rules of interpolation.
 
     `method` is "nearest_neighbor", "linear" or "cubic". `coordinate_transformation_mode` maps an element of the result
@@ -133,18 +125,10 @@ def resize2d(
 
 @_resize("resize3d", "DHW", topi.image.resize3d)
 def resize3d(
-    data: TensorArg,
-    size: ShapeArg,
-    roi: Any = None,
-    layout: str = "NCDHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    cubic_alpha: float = -0.75,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: OptionalDtype = None,
-) -> Expr:
+    data: TensorArg, size: ShapeArg, roi: Any = None, layout: str = "NCDHW", method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "", cubic_alpha: float = -0.75,
+    cubic_exclude: int = 0, extrapolation_value: float = 0.0, out_dtype: OptionalDtype = None,
+) -> Expr:  # fmt: skip
     """Give volumes the depth, height and width `size`, as `resize2d` images."""
 
 

@@ -89,15 +89,9 @@ def _roi_align(
     canonical=_pooled_size("relax.vision.roi_align"),
 )
 def roi_align(
-    data: TensorArg,
-    rois: TensorArg,
-    pooled_size: Ints,
-    spatial_scale: float,
-    sample_ratio: int = -1,
-    aligned: bool = False,
-    layout: str = "NCHW",
-    mode: Any = "avg",
-) -> Expr:
+    data: TensorArg, rois: TensorArg, pooled_size: Ints, spatial_scale: float, sample_ratio: int = -1,
+    aligned: bool = False, layout: str = "NCHW", mode: Any = "avg",
+) -> Expr:  # fmt: skip
     """Take the mean ("avg") or largest ("max") value in each of `pooled_size` bins of each region.
 
     `rois` is (regions, 5): image, x1, y1, x2, y2, which `spatial_scale` brings to pixels. In a bin `sample_ratio`²
@@ -199,21 +193,11 @@ def _suppression_info(use: Use) -> StructInfo:
     gradient=_CHOICE,
 )
 def non_max_suppression(
-    data: TensorArg,
-    valid_count: TensorArg,
-    indices: TensorArg,
-    max_output_size: int = -1,
-    iou_threshold: float = 0.5,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
-    invalid_to_bottom: bool = False,
-    soft_nms_sigma: float = 0.0,
+    data: TensorArg, valid_count: TensorArg, indices: TensorArg, max_output_size: int = -1, iou_threshold: float = 0.5,
+    force_suppress: bool = False, top_k: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = 0,
+    return_indices: bool = True, invalid_to_bottom: bool = False, soft_nms_sigma: float = 0.0,
     score_threshold: float = 0.0,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Keep, of boxes that overlap by more than `iou_threshold`, the one with the highest score.
 
     `data` is (batch, boxes, fields), with corners from `coord_start` on; only the first `valid_count` boxes count.
@@ -329,15 +313,9 @@ def _multibox(
     gradient=_DETECTOR,
 )
 def multibox_transform_loc(
-    cls_pred: TensorArg,
-    loc_pred: TensorArg,
-    anchor: TensorArg,
-    clip: bool = False,
-    threshold: float = 0.0,
-    variances: Any = (1.0, 1.0, 1.0, 1.0),
-    keep_background: bool = True,
-    apply_softmax: bool = True,
-) -> Expr:
+    cls_pred: TensorArg, loc_pred: TensorArg, anchor: TensorArg, clip: bool = False, threshold: float = 0.0,
+    variances: Any = (1.0, 1.0, 1.0, 1.0), keep_background: bool = True, apply_softmax: bool = True,
+) -> Expr:  # fmt: skip
     """Give the boxes that `loc_pred` moves `anchor` to, and the scores of each class.
 
     `cls_pred` is (batch, classes, boxes), its softmax over classes the score. `loc_pred` (batch, 4 * boxes) holds moves

@@ -131,14 +131,9 @@ class ShapedPacker(ArgumentPacker):
         return tuple(self._implicit_value(arg, known, source) for arg in self._entry.implicit)
 
     def _check_extent(
-        self,
-        index: int,
-        dim: int,
-        text: str,
-        shape: tuple[int, ...],
-        known: Mapping[str, int],
+        self, index: int, dim: int, text: str, shape: tuple[int, ...], known: Mapping[str, int],
         source: Mapping[str, str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         extent = parse_extent(text)
         try:
             wanted: int | None = extent.value(known)

@@ -131,17 +131,10 @@ class Module(ABC):
 
     # -- measuring -------------------------------------------------------------------------------
     def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
+        self, func_name: str, dev: Device, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100, cooldown_interval_ms: float = 0, repeats_to_cooldown: int = 1,
         f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
+    ) -> Callable[..., BenchmarkResult]:  # fmt: skip
         """A function that takes `func_name`'s arguments and measures it: see `TimingOptions`.
 
         The function is called 1 + number x repeat times (more if min_repeat_ms raises `number`); the first

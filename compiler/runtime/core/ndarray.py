@@ -74,14 +74,9 @@ class NDArray:
 
     @classmethod
     def part(
-        cls,
-        kind: ArrayKind,
-        memory: npt.NDArray[np.uint8],
-        offset: int,
-        address: int,
-        device: Device | None = None,
+        cls, kind: ArrayKind, memory: npt.NDArray[np.uint8], offset: int, address: int, device: Device | None = None,
         owner: object = None,
-    ) -> NDArray:
+    ) -> NDArray:  # fmt: skip
         """Make an array in host memory from a byte on.
 
         It costs less than `__init__`, for results of quick calls. The memory is writable, and long enough. `address` is

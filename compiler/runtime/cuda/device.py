@@ -88,14 +88,9 @@ class CudaAPI:
             self._in_pieces(number, staging, stream, target.nbytes, piece, arrived)
 
     def _in_pieces(
-        self,
-        number: int,
-        staging: _Staging,
-        stream: Any,
-        nbytes: int,
-        begin: Callable[[memoryview, int, int], None],
+        self, number: int, staging: _Staging, stream: Any, nbytes: int, begin: Callable[[memoryview, int, int], None],
         finish: Callable[[memoryview, int, int], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Call `begin` for each piece, and `finish` when the device is done, one piece behind."""
         pending: list[tuple[int, int, int]] = []
         for turn, start in enumerate(range(0, nbytes, STAGING_BYTES)):

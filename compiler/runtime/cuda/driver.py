@@ -68,15 +68,9 @@ class Driver(Protocol):
         which come first."""
 
     def launch(
-        self,
-        device: int,
-        function: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        stream: Any,
-        values: Sequence[int | float | bytes],
-    ) -> None:
+        self, device: int, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int,
+        stream: Any, values: Sequence[int | float | bytes],
+    ) -> None:  # fmt: skip
         """Start a kernel."""
 
     def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:

@@ -190,15 +190,9 @@ class PyCudaDriver:
             return found.prepare(codes.replace("T", f"{cuda_tensor_maps.SIZE}s"))
 
     def launch(
-        self,
-        device: int,
-        function: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        stream: Any,
-        values: Sequence[int | float | bytes],
-    ) -> None:
+        self, device: int, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int,
+        stream: Any, values: Sequence[int | float | bytes],
+    ) -> None:  # fmt: skip
         with self._on(device):
             function.prepared_async_call(grid, block, stream, *values, shared_size=shared_bytes)
 

@@ -33,16 +33,10 @@ _MACHINE_AT, _FLAGS_AT = 2, 7  # fields of an ELF header
 
 
 def export_model(
-    path: Path,
-    code: Artifact,
-    chunks: Iterable[bytes | memoryview],
-    size: int,
-    arrays: Mapping[int, int],
-    fcompile: Callable[..., Any] | None = None,
-    addons: Iterable[str] = (),
-    workspace_dir: str | None = None,
+    path: Path, code: Artifact, chunks: Iterable[bytes | memoryview], size: int, arrays: Mapping[int, int],
+    fcompile: Callable[..., Any] | None = None, addons: Iterable[str] = (), workspace_dir: str | None = None,
     **kwargs: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """Link a model's code and its file (`chunks`, of `size` bytes) to a library.
 
     `arrays` are places in the file. Raises LinkError when linking fails, ArtifactError for code that cannot be linked.

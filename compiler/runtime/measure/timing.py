@@ -113,17 +113,11 @@ class BenchmarkResult:
 
 
 def measure(
-    run: Callable[[int], int],
-    options: TimingOptions,
-    prepare: Callable[[], object] = lambda: None,
-    sleep: Callable[[float], object] = time.sleep,
-    *,
-    threads: int = 1,
+    run: Callable[[int], int], options: TimingOptions, prepare: Callable[[], object] = lambda: None,
+    sleep: Callable[[float], object] = time.sleep, *, threads: int = 1,
     observe: Callable[[], Reading] | None = conditions.take,
-    until: Callable[[Sequence[float]], bool] = lambda _results: False,
-    warm_up: bool = True,
-    anew: bool = True,
-) -> BenchmarkResult:
+    until: Callable[[Sequence[float]], bool] = lambda _results: False, warm_up: bool = True, anew: bool = True,
+) -> BenchmarkResult:  # fmt: skip
     """Measure by `run(n)`, which makes n calls and returns the nanoseconds they took.
 
     It makes 1 + number x repeat calls if nothing raises `number`; the first is a warm-up and is not counted. `prepare`

@@ -318,16 +318,9 @@ class VirtualMachine:
         self._instrument = get_global_func(instrument) if isinstance(instrument, str) else instrument
 
     def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: int = 0,
-        cooldown_interval_ms: int = 0,
-        repeats_to_cooldown: int = 1,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
+        self, func_name: str, dev: Device, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
+        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:  # fmt: skip
         """A function that takes `func_name`'s arguments and measures it, as `Module.time_evaluator` does.
 
         A function that is machine code is called in a native loop, other ones from Python. For "invoke_stateful", its

@@ -41,14 +41,9 @@ class Schedule:
     """
 
     def __init__(
-        self,
-        mod: n.PrimFunc | IRModule,
-        *,
-        seed: int | None = None,
-        debug_mask: str | int = "none",
-        error_render_level: RenderLevel = "detail",
-        enable_check: bool = True,
-    ) -> None:
+        self, mod: n.PrimFunc | IRModule, *, seed: int | None = None, debug_mask: str | int = "none",
+        error_render_level: RenderLevel = "detail", enable_check: bool = True,
+    ) -> None:  # fmt: skip
         self._recorder = StepRecorder(mod, seed, debug_mask, error_render_level)
 
     @classmethod
@@ -427,15 +422,9 @@ class Schedule:
     # ----------------------------------------------------------------------------- layouts
 
     def transform_layout(
-        self,
-        block: Block,
-        buffer: BufferOf,
-        index_map: MapLike,
-        pad_value: MapLike | n.PrimExpr | float | None = None,
-        *,
-        assume_injective_transform: bool = False,
-        sizes: Sequence[int | ExprRV] = (),
-    ) -> None:
+        self, block: Block, buffer: BufferOf, index_map: MapLike, pad_value: MapLike | n.PrimExpr | float | None = None,
+        *, assume_injective_transform: bool = False, sizes: Sequence[int | ExprRV] = (),
+    ) -> None:  # fmt: skip
         """Lay out anew a buffer of `block`: element [i, j] moves to `index_map(i, j, *sizes)`.
         Places without an element hold `pad_value`, a number or a function of the place."""
         kind, index = self._recorder.place_of(block, buffer)

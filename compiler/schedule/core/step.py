@@ -101,14 +101,10 @@ _REGISTRY: dict[str, Primitive] = {}
 
 
 def primitive(
-    *inputs: str,
-    attrs: Mapping[str, tuple[type, ...]] | None = None,
-    outputs: str = "",
-    draw: Callable[..., Decision] | None = None,
-    listed: bool = False,
-    spell: Callable[[list[str], dict[str, Any]], str] | None = None,
-    defaults: Mapping[str, Any] | None = None,
-) -> Callable[[Rewrite], Rewrite]:
+    *inputs: str, attrs: Mapping[str, tuple[type, ...]] | None = None, outputs: str = "",
+    draw: Callable[..., Decision] | None = None, listed: bool = False,
+    spell: Callable[[list[str], dict[str, Any]], str] | None = None, defaults: Mapping[str, Any] | None = None,
+) -> Callable[[Rewrite], Rewrite]:  # fmt: skip
     """Register the decorated rewrite as the primitive of its name (see `Primitive`).
     Raises ScheduleError for a name that is taken."""
 

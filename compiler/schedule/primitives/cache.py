@@ -274,14 +274,9 @@ def _copy_nest(
 
 
 def copy_placed(
-    func: n.PrimFunc,
-    scope: BlockDataflow,
-    place: CachePlace,
-    edits: dict[Stmt, Stmt | None],
-    position: int,
-    copy: Stmt,
-    cached: n.Buffer,
-) -> n.PrimFunc:
+    func: n.PrimFunc, scope: BlockDataflow, place: CachePlace, edits: dict[Stmt, Stmt | None], position: int,
+    copy: Stmt, cached: n.Buffer,
+) -> n.PrimFunc:  # fmt: skip
     """Return the function with `copy` as statement `position` of the place.
     The blocks are edited and the buffer allocated."""
     stmts = [tree.edit(stmt, edits) for stmt in place.stmts]

@@ -104,16 +104,9 @@ def _accesses(place: CachePlace, users: Sequence[Member], buffer: n.Buffer):  # 
 
 
 def _copied(
-    func: n.PrimFunc,
-    place: CachePlace,
-    me: Member,
-    users: Sequence[Member],
-    analyzer: Analyzer,
-    buffers: tuple[n.Buffer, n.Buffer],
-    box: Box,
-    position: int,
-    reads: bool,
-) -> StepEffect:
+    func: n.PrimFunc, place: CachePlace, me: Member, users: Sequence[Member], analyzer: Analyzer,
+    buffers: tuple[n.Buffer, n.Buffer], box: Box, position: int, reads: bool,
+) -> StepEffect:  # fmt: skip
     """The function with a copy of `box` between the buffers as statement `position` of the loop."""
     source, target = buffers
     own, cached = buffers if reads else (target, source)

@@ -37,21 +37,10 @@ def _call(name: str, dtype: str, *args: Any) -> PrimExpr:
 
 
 def ptx_mma(
-    dtype: str,
-    shape: str,
-    a_layout: str,
-    b_layout: str,
-    a_dtype: str,
-    b_dtype: str,
-    c_dtype: str,
-    multiplicand_a: n.Var,
-    a_index: Any,
-    multiplicand_b: n.Var,
-    b_index: Any,
-    accumulator: n.Var,
-    c_index: Any,
+    dtype: str, shape: str, a_layout: str, b_layout: str, a_dtype: str, b_dtype: str, c_dtype: str,
+    multiplicand_a: n.Var, a_index: Any, multiplicand_b: n.Var, b_index: Any, accumulator: n.Var, c_index: Any,
     saturate: bool = False,
-) -> PrimExpr:
+) -> PrimExpr:  # fmt: skip
     """accumulator += a @ b on a tensor core, a in rows and b in columns.
 
     "m16n8k16" of "fp16" or "bf16" with sums in "fp32", or "m16n8k32" of "int8" and "uint8" in any pair with sums in
@@ -95,14 +84,9 @@ def ptx_ldmatrix(
 
 
 def ptx_cp_async(
-    dtype: str,
-    shared_ptr: n.Var,
-    shared_offset: Any,
-    global_ptr: n.Var,
-    global_offset: Any,
-    bytes: int,
+    dtype: str, shared_ptr: n.Var, shared_offset: Any, global_ptr: n.Var, global_offset: Any, bytes: int,
     predicate: Any = None,
-) -> PrimExpr:
+) -> PrimExpr:  # fmt: skip
     """Begin to copy 4, 8 or 16 bytes of elements of `dtype` from global to shared memory.
     The copy is done after `ptx_wait_group`. Where a `predicate` does not hold, zeros arrive and nothing is read.
     Raises IRError for another number."""

@@ -85,17 +85,9 @@ def ptx_fence_proxy_async() -> PrimExpr:
 
 
 def ptx_cp_async_bulk_tensor(
-    dtype: str,
-    shared_ptr: n.Var,
-    shared_offset: Any,
-    global_ptr: n.Var,
-    row: Any,
-    column: Any,
-    shape: tuple[int, int],
-    box: tuple[int, int],
-    barriers: n.Var,
-    index: Any,
-) -> PrimExpr:
+    dtype: str, shared_ptr: n.Var, shared_offset: Any, global_ptr: n.Var, row: Any, column: Any, shape: tuple[int, int],
+    box: tuple[int, int], barriers: n.Var, index: Any,
+) -> PrimExpr:  # fmt: skip
     """Begin to copy the tile of `box` elements at (row, column) of a matrix to shared memory.
 
     The matrix has `shape` elements. The tile comes as swizzled rows of 128 bytes, and arrives at the barrier. What lies
@@ -123,17 +115,9 @@ def ptx_wgmma_fence() -> PrimExpr:
 
 
 def ptx_wgmma_mma_async(
-    dtype: str,
-    columns: int,
-    a_ptr: n.Var,
-    a_offset: Any,
-    b_ptr: n.Var,
-    b_offset: Any,
-    b_transposed: bool,
-    b_leading: int,
-    accumulator: n.Var,
-    c_offset: Any,
-) -> PrimExpr:
+    dtype: str, columns: int, a_ptr: n.Var, a_offset: Any, b_ptr: n.Var, b_offset: Any, b_transposed: bool,
+    b_leading: int, accumulator: n.Var, c_offset: Any,
+) -> PrimExpr:  # fmt: skip
     """Begin accumulator += a @ b, of 64 x 16 by 16 x `columns` elements, with sums in float32.
     The elements are of `dtype` ("float16" or "bfloat16"). All threads of a warpgroup call it at once; nobody reads
     the sums before `ptx_wgmma_wait_group`.

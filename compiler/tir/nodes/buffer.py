@@ -231,19 +231,10 @@ class BufferStore(Stmt):
 
 
 def decl_buffer(
-    shape: Any,
-    dtype: str | None = "float32",
-    name: str = "buffer",
-    data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "",
-    data_alignment: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "",
-    axis_separators: Any = None,
-    span: Span | None = None,
-) -> Buffer:
+    shape: Any, dtype: str | None = "float32", name: str = "buffer", data: Var | None = None, strides: Any = None,
+    elem_offset: Any = None, scope: str = "", data_alignment: int = -1, offset_factor: int = 0, buffer_type: str = "",
+    axis_separators: Any = None, span: Span | None = None,
+) -> Buffer:  # fmt: skip
     """A new buffer; `shape` and `strides` are ints or expressions, in elements.
 
     With an `offset_factor` and no `elem_offset`, the offset is a variable of its own, which the caller decides.

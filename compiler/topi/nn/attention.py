@@ -18,14 +18,9 @@ CAUSAL = (None, "TopLeft", "BottomRight")
 
 
 def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None = None,
-    scale: float | None = None,
-    causal_mask: str | None = None,
-    window_size: int | None = None,
-) -> Tensor:
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None, scale: float | None = None,
+    causal_mask: str | None = None, window_size: int | None = None,
+) -> Tensor:  # fmt: skip
     """softmax(query key^T * scale + bias) value, of (batch, length, heads, width) tensors.
 
     Fewer heads of key and value serve several of query each. `bias` broadcasts to (batch, heads, queries, keys);

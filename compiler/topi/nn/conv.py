@@ -48,30 +48,18 @@ def conv2d_nhwc(
 
 
 def group_conv2d_nchw(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Pair = 1,
-    padding: Pair | str = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
+    data: Tensor, kernel: Tensor, stride: Pair = 1, padding: Pair | str = 0, dilation: Pair = 1, groups: int = 1,
     out_dtype: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return `conv2d_nchw` with filters (K, C / groups, R, S), where channels are in `groups`.
     The groups do not mix."""
     return _conv("group_conv2d_nchw", data, kernel, ("NCHW", "OIHW"), (stride, padding, dilation), groups, out_dtype)
 
 
 def conv2d(
-    input: Tensor,
-    filter: Tensor,
-    strides: Pair = 1,
-    padding: Pair | str = 0,
-    dilation: Pair = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "",
-    out_dtype: str | None = None,
-    groups: int = 1,
-) -> Tensor:
+    input: Tensor, filter: Tensor, strides: Pair = 1, padding: Pair | str = 0, dilation: Pair = 1,
+    data_layout: str = "NCHW", kernel_layout: str = "", out_dtype: str | None = None, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """Convolve in `data_layout` NCHW, NHWC or HWCN.
 
     The kernel is in `kernel_layout` (OIHW for NCHW, else HWIO). Raises IRError on another layout, or when shapes do not
@@ -83,16 +71,9 @@ def conv2d(
 
 
 def conv1d(
-    data: Tensor,
-    kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "",
-    out_dtype: str | None = None,
-) -> Tensor:
+    data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, groups: int = 1,
+    data_layout: str = "NCW", kernel_layout: str = "", out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
     """Convolution along one dimension: `data` (N, C, W) with `kernel` (K, C / groups, S), or NWC with WIO.
 
     `padding` is one number, (before, after), "VALID" or "SAME". Raises IRError when shapes do not fit.
@@ -196,14 +177,9 @@ def depthwise_conv2d_nchw(
 
 
 def depthwise_conv2d_nhwc(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Pair = 1,
-    padding: Pair | str = 0,
-    dilation: Pair = 1,
-    kernel_layout: str = "HWOI",
-    out_dtype: str | None = None,
-) -> Tensor:
+    data: Tensor, kernel: Tensor, stride: Pair = 1, padding: Pair | str = 0, dilation: Pair = 1,
+    kernel_layout: str = "HWOI", out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
     """Return `depthwise_conv2d_nchw` of `data` (N, H, W, C) and `kernel` (R, S, C, M): (N, OH, OW, C * M)."""
     layouts, window = ("NHWC", kernel_layout), (stride, padding, dilation)
     return _depthwise("depthwise_conv2d_nhwc", data, kernel, layouts, window, out_dtype)

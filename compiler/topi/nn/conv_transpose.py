@@ -65,18 +65,9 @@ def group_conv3d_transpose_ncdhw(
 
 
 def conv_transpose(
-    op: str,
-    data: Tensor,
-    kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    out_dtype: str | None = None,
-    data_layout: str = "",
-    kernel_layout: str = "",
-) -> Tensor:
+    op: str, data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, output_padding: Any = 0,
+    dilation: Any = 1, groups: int = 1, out_dtype: str | None = None, data_layout: str = "", kernel_layout: str = "",
+) -> Tensor:  # fmt: skip
     """The transposed convolution of 1 to 3 spatial dimensions.
 
     A dimension of size n becomes (n - 1) * stride - padding before and after + (kernel - 1) * dilation + 1 +

@@ -15,16 +15,9 @@ from compiler.topi.nn.conv import out_size, paddings, positive_ints
 
 
 def deformable_conv2d_nchw(
-    data: Tensor,
-    offset: Tensor,
-    kernel: Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    deformable_groups: int,
-    groups: int,
-    out_dtype: str | None,
-) -> Tensor:
+    data: Tensor, offset: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, deformable_groups: int,
+    groups: int, out_dtype: str | None,
+) -> Tensor:  # fmt: skip
     """The convolution of `data` (N, C, H, W) with `kernel` (K, C / groups, R, S), taps moved by `offset`.
 
     `offset` is (N, deformable_groups * R * S * 2, OH, OW): for each tap first down, then across. Values between

@@ -189,18 +189,10 @@ def _along(op: str, data: Tensor, axis: Axis, gamma: Tensor, beta: Tensor | None
 
 
 def batch_norm(
-    data: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    moving_mean: Tensor,
-    moving_var: Tensor,
-    axis: int | None = None,
-    epsilon: float | None = None,
-    center: bool | None = None,
-    scale: bool | None = None,
-    training: bool | None = None,
+    data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor, axis: int | None = None,
+    epsilon: float | None = None, center: bool | None = None, scale: bool | None = None, training: bool | None = None,
     momentum: float | None = None,
-) -> list[Tensor]:
+) -> list[Tensor]:  # fmt: skip
     """Normalise with moving statistics: [(data - mean) / sqrt(var + epsilon) * gamma + beta, mean, var].
 
     They are `moving_mean` and `moving_var`: this is inference. The four vectors have the size of dimension `axis` (1
@@ -245,14 +237,9 @@ def _moved(moving: Tensor, own: Tensor, momentum: float) -> Tensor:
 
 
 def group_norm(
-    data: Tensor,
-    gamma: Tensor | None,
-    beta: Tensor | None,
-    num_groups: int,
-    channel_axis: int,
-    axes: Axis,
+    data: Tensor, gamma: Tensor | None, beta: Tensor | None, num_groups: int, channel_axis: int, axes: Axis,
     epsilon: float = 1e-5,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over `axes` and the channels of a group.
 
     Channels, along `channel_axis`, are in `num_groups` equal groups; `gamma` and `beta` have one number a channel.

@@ -21,16 +21,9 @@ from compiler.topi.reduction import sum as total
 
 
 def pool2d(
-    data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any = 1,
-    padding: Any = 0,
-    pool_type: str = "max",
-    ceil_mode: bool = False,
-    layout: str = "NCHW",
-    count_include_pad: bool = True,
-) -> Tensor:
+    data: Tensor, kernel: Any, stride: Any, dilation: Any = 1, padding: Any = 0, pool_type: str = "max",
+    ceil_mode: bool = False, layout: str = "NCHW", count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
     """The largest ("max") or mean ("avg") value of windows of `kernel` (height, width).
 
     `layout` is NCHW or NHWC. With `ceil_mode` a window that only begins inside counts too. The mean divides by the
@@ -40,31 +33,17 @@ def pool2d(
 
 
 def pool1d(
-    data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any = 1,
-    padding: Any = 0,
-    pool_type: str = "max",
-    ceil_mode: bool = False,
-    layout: str = "NCW",
-    count_include_pad: bool = True,
-) -> Tensor:
+    data: Tensor, kernel: Any, stride: Any, dilation: Any = 1, padding: Any = 0, pool_type: str = "max",
+    ceil_mode: bool = False, layout: str = "NCW", count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
     """`pool2d` along one dimension, in layout NCW or NWC."""
     return pool("pool1d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
 
 
 def pool3d(
-    data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any = 1,
-    padding: Any = 0,
-    pool_type: str = "max",
-    ceil_mode: bool = False,
-    layout: str = "NCDHW",
-    count_include_pad: bool = True,
-) -> Tensor:
+    data: Tensor, kernel: Any, stride: Any, dilation: Any = 1, padding: Any = 0, pool_type: str = "max",
+    ceil_mode: bool = False, layout: str = "NCDHW", count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
     """`pool2d` along three dimensions, in layout NCDHW or NDHWC."""
     return pool("pool3d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
 
@@ -93,15 +72,9 @@ def spatial_dims(op: str, data: Tensor, pool_type: str, layout: str) -> list[int
 
 
 def pool(
-    op: str,
-    data: Tensor,
-    kernel: Any,
-    moves: tuple[Any, Any, Any],
-    pool_type: str,
-    ceil_mode: bool,
-    layout: str,
+    op: str, data: Tensor, kernel: Any, moves: tuple[Any, Any, Any], pool_type: str, ceil_mode: bool, layout: str,
     count_include_pad: bool,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Pooling in the name of `op`; `moves` are stride, padding and dilation."""
     dims = spatial_dims(op, data, pool_type, layout)
     rank = len(dims)

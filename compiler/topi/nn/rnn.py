@@ -18,23 +18,12 @@ Activation = Callable[[PrimExpr], PrimExpr]
 
 
 def lstm(
-    Xs: Tensor,
-    Wi: Tensor,
-    Wh: Tensor,
-    Bi: Tensor | None = None,
-    Bh: Tensor | None = None,
-    h_init: Tensor | None = None,
-    c_init: Tensor | None = None,
-    proj: Tensor | None = None,
-    p_i: Tensor | None = None,
-    p_f: Tensor | None = None,
-    p_o: Tensor | None = None,
-    f_act: Activation = intrin.sigmoid,
-    g_act: Activation = intrin.tanh,
-    h_act: Activation = intrin.tanh,
-    reverse: bool = False,
+    Xs: Tensor, Wi: Tensor, Wh: Tensor, Bi: Tensor | None = None, Bh: Tensor | None = None,
+    h_init: Tensor | None = None, c_init: Tensor | None = None, proj: Tensor | None = None, p_i: Tensor | None = None,
+    p_f: Tensor | None = None, p_o: Tensor | None = None, f_act: Activation = intrin.sigmoid,
+    g_act: Activation = intrin.tanh, h_act: Activation = intrin.tanh, reverse: bool = False,
     weight_layout: str = "IFGO",
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Long short-term memory over a sequence: (hidden, cell) states of every step.
 
     `Xs` is (steps, batch, inputs), `Wi` (4 * cells, inputs), `Wh` (4 * cells, hidden), and biases (4 * cells,). Initial
@@ -120,18 +109,10 @@ def _lstm_cell(
 
 
 def gru(
-    Xs: Tensor,
-    Wi: Tensor,
-    Wh: Tensor,
-    Bi: Tensor | None = None,
-    Bh: Tensor | None = None,
-    h_init: Tensor | None = None,
-    f_act: Activation = intrin.sigmoid,
-    g_act: Activation = intrin.tanh,
-    reverse: bool = False,
-    weight_layout: str = "RZN",
-    linear_before_reset: bool = True,
-) -> Tensor:
+    Xs: Tensor, Wi: Tensor, Wh: Tensor, Bi: Tensor | None = None, Bh: Tensor | None = None,
+    h_init: Tensor | None = None, f_act: Activation = intrin.sigmoid, g_act: Activation = intrin.tanh,
+    reverse: bool = False, weight_layout: str = "RZN", linear_before_reset: bool = True,
+) -> Tensor:  # fmt: skip
     """Gated recurrent units over a sequence: the hidden states of every step, (steps, batch, hidden).
 
     As `lstm`, with 3 gates: reset, update ("Z") and new. With `linear_before_reset` the reset gate weighs the new
@@ -193,15 +174,9 @@ def gru(
 
 
 def rnn(
-    Xs: Tensor,
-    Wi: Tensor,
-    Wh: Tensor,
-    Bi: Tensor | None = None,
-    Bh: Tensor | None = None,
-    h_init: Tensor | None = None,
-    act: Activation = intrin.tanh,
-    reverse: bool = False,
-) -> Tensor:
+    Xs: Tensor, Wi: Tensor, Wh: Tensor, Bi: Tensor | None = None, Bh: Tensor | None = None,
+    h_init: Tensor | None = None, act: Activation = intrin.tanh, reverse: bool = False,
+) -> Tensor:  # fmt: skip
     """The simplest recurrence, h = act(Wi x + Bi + Wh h + Bh): the hidden states of every step."""
     op = "rnn"
     steps, batch, _, hidden = _sizes(op, Xs, Wi, Wh, 1, None)

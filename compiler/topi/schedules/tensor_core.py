@@ -11,15 +11,9 @@ __all__ = ["WarpTile", "WarpgroupTile", "dense"]
 
 
 def dense(
-    m: int,
-    n: int,
-    k: int,
-    dtype: str = "float16",
-    tile: WarpTile | WarpgroupTile | None = None,
-    *,
-    transposed: bool = True,
-    out_dtype: str | None = None,
-) -> PrimFunc:
+    m: int, n: int, k: int, dtype: str = "float16", tile: WarpTile | WarpgroupTile | None = None, *,
+    transposed: bool = True, out_dtype: str | None = None,
+) -> PrimFunc:  # fmt: skip
     """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`.
 
     X and W "float16" or "bfloat16", the sums float32, C `out_dtype`, rounded once; or "int8" or "uint8", the sums

@@ -14,14 +14,9 @@ from compiler.topi.checks import described, differ, need_floats, need_rank, refu
 
 
 def multibox_transform_loc(
-    cls_prob: Tensor,
-    loc_pred: Tensor,
-    anchor: Tensor,
-    clip: bool = True,
-    threshold: float = 0.01,
-    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
-    keep_background: bool = False,
-) -> list[Tensor]:
+    cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor, clip: bool = True, threshold: float = 0.01,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2), keep_background: bool = False,
+) -> list[Tensor]:  # fmt: skip
     """Return the boxes that `loc_pred` moves `anchor` to, and their scores.
 
     The result is [boxes (batch, n, 4), scores (batch, classes, n)]. `cls_prob` is (batch, classes, n), `loc_pred`

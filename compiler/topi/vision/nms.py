@@ -76,21 +76,11 @@ def _overlap(read: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 def non_max_suppression(
-    data: Tensor,
-    valid_count: Tensor,
-    indices: Tensor,
-    max_output_size: int = -1,
-    iou_threshold: float = 0.5,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
-    invalid_to_bottom: bool = False,
-    soft_nms_sigma: float = 0.0,
+    data: Tensor, valid_count: Tensor, indices: Tensor, max_output_size: int = -1, iou_threshold: float = 0.5,
+    force_suppress: bool = False, top_k: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = 0,
+    return_indices: bool = True, invalid_to_bottom: bool = False, soft_nms_sigma: float = 0.0,
     score_threshold: float = 0.0,
-) -> Tensor | list[Tensor]:
+) -> Tensor | list[Tensor]:  # fmt: skip
     """Keep the box with the highest score of those that overlap by more than `iou_threshold`.
 
     `data` is (batch, boxes, fields) with four corners from `coord_start`; the first `valid_count` of each batch count,

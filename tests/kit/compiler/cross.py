@@ -113,14 +113,9 @@ MACHINES = {"aarch64": AARCH64, "riscv64": RISCV64, "armv7": ARMV7}
 
 
 def run(
-    machine: Machine,
-    artifact: Artifact,
-    arrays: list[np.ndarray],
-    folder: Path,
-    cpu: str = "",
-    beside: Mapping[str, bytes] | None = None,
-    first: str = "",
-) -> None:
+    machine: Machine, artifact: Artifact, arrays: list[np.ndarray], folder: Path, cpu: str = "",
+    beside: Mapping[str, bytes] | None = None, first: str = "",
+) -> None:  # fmt: skip
     """Run the artifact's only entry point on the arrays, in place. `beside` are more objects by name; `first` is a
     function of theirs that is called before."""
     start = _start(machine, artifact.entries[0].symbol, arrays, first)

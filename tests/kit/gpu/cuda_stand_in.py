@@ -102,15 +102,9 @@ class HostDriver:
         return symbol, codes
 
     def launch(
-        self,
-        device: int,
-        function: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        stream: Any,
-        values: Sequence[int | float | bytes],
-    ) -> None:
+        self, device: int, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int,
+        stream: Any, values: Sequence[int | float | bytes],
+    ) -> None:  # fmt: skip
         if isinstance(stream, Recording):
             stream.append(lambda on: self.launch(device, function, grid, block, shared_bytes, on, values))
             return

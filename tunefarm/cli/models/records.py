@@ -55,19 +55,10 @@ def registered(store: RecordStore, source: ModelSource, target: str) -> ModelVer
 
 
 def keep(
-    store: RecordStore,
-    version: ModelVersion,
-    device: NamedDevice,
-    target: str,
-    seconds: Sequence[float],
-    report: Report | None,
-    kernels: Sequence[ModelKernel],
-    known: Mapping[str, BestReply],
-    *,
-    release: str = "",
-    is_here: bool = True,
-    drawn: Mapping[str, float] = MappingProxyType({}),
-) -> int:
+    store: RecordStore, version: ModelVersion, device: NamedDevice, target: str, seconds: Sequence[float],
+    report: Report | None, kernels: Sequence[ModelKernel], known: Mapping[str, BestReply], *, release: str = "",
+    is_here: bool = True, drawn: Mapping[str, float] = MappingProxyType({}),
+) -> int:  # fmt: skip
     """Keep an end-to-end measurement, with the profile of a run; returns its id.
     `drawn`: power, energy and clock."""
     shares = shares_of(report, kernels, known) if report is not None else ()

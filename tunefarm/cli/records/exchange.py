@@ -375,16 +375,9 @@ A run that holds a best config is kept, and so is one under way.
 @click.option("--compact", is_flag=True, help="Give the space back to the disk (SQLite).")
 @click.pass_obj
 def prune(
-    settings: Settings,
-    db: str | None,
-    run_ids: tuple[int, ...],
-    workload: str,
-    older_than: float | None,
-    state: str | None,
-    dry_run: bool,
-    yes: bool,
-    compact: bool,
-) -> None:
+    settings: Settings, db: str | None, run_ids: tuple[int, ...], workload: str, older_than: float | None,
+    state: str | None, dry_run: bool, yes: bool, compact: bool,
+) -> None:  # fmt: skip
     """Remove whole runs from the store, with the candidates only they tried."""
     if not (run_ids or workload or older_than is not None or state):
         raise click.UsageError("say which runs: --run, --workload, --older-than or --state")

@@ -116,14 +116,9 @@ def _require(makers: Sequence[FamilyMaker], records: Sequence[FamilyRecord | Non
 
 
 def _build(
-    maker: FamilyMaker,
-    record: FamilyRecord | None,
-    name: str,
-    target: Target,
-    given: Mapping[str, Any],
-    session: DeviceSession | None,
-    more: SizeList | None,
-) -> BuiltArtifact:
+    maker: FamilyMaker, record: FamilyRecord | None, name: str, target: Target, given: Mapping[str, Any],
+    session: DeviceSession | None, more: SizeList | None,
+) -> BuiltArtifact:  # fmt: skip
     sizes = () if more is None else more.sizes
     if record is None:
         artifact = maker.untuned(target, name, sizes)

@@ -39,15 +39,9 @@ def release() -> None:
 @DB
 @click.pass_obj
 def create(
-    settings: Settings,
-    name: str,
-    workloads: tuple[str, ...],
-    target: str | None,
-    device_class: str | None,
-    objective: str,
-    note: str,
-    db: str | None,
-) -> None:
+    settings: Settings, name: str, workloads: tuple[str, ...], target: str | None, device_class: str | None,
+    objective: str, note: str, db: str | None,
+) -> None:  # fmt: skip
     """Freeze the best configs there are now as the release NAME. Builds use it once it is approved."""
     with RecordStore.open(db or settings.db) as store:
         made = store.releases.create(

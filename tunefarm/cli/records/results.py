@@ -126,15 +126,9 @@ def _run_json(run: Run, db: str | None) -> dict[str, Any]:
 @JSON_IN_SECONDS
 @click.pass_obj
 def best(
-    settings: Settings,
-    workload: str,
-    target: str,
-    device_class: str | None,
-    db: str | None,
-    as_json: bool,
-    objective: str,
-    shapes: tuple[str, ...],
-) -> None:
+    settings: Settings, workload: str, target: str, device_class: str | None, db: str | None, as_json: bool,
+    objective: str, shapes: tuple[str, ...],
+) -> None:  # fmt: skip
     """Show the best known config of WORKLOAD, and why it is the one.
 
     WORKLOAD is a name, FILE:NAME, the name of a kernel that the store has, or its key. Where there is no config (exit
@@ -198,14 +192,9 @@ def print_config(found: ShownSubject, target: str, lookup: BestLookup, config: B
 
 
 def _print_miss(
-    found: ShownSubject,
-    target: str,
-    lookup: BestLookup,
-    near: Sequence[tuple[float, NearConfig]],
-    looked_in: Mapping[str, str],
-    word: str,
-    flags: Mapping[str, str | None],
-) -> None:
+    found: ShownSubject, target: str, lookup: BestLookup, near: Sequence[tuple[float, NearConfig]],
+    looked_in: Mapping[str, str], word: str, flags: Mapping[str, str | None],
+) -> None:  # fmt: skip
     """`looked_in`: what else the config had to be of.
     `word` and `flags` are what a run to tune it is given."""
     click.echo(f"{found.name}: miss")

@@ -104,15 +104,9 @@ if __name__ == "__main__":
 @JSON
 @click.pass_obj
 def show(
-    settings: Settings,
-    /,
-    workload: str,
-    target: str,
-    device_class: str | None,
-    objective: str,
-    db: str | None,
+    settings: Settings, /, workload: str, target: str, device_class: str | None, objective: str, db: str | None,
     **how: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Show the best config of WORKLOAD whole: values or schedule, how it is compiled, its C declaration.
 
     The schedule is shown as Python. WORKLOAD is what `tunefarm best` takes.

@@ -243,14 +243,9 @@ def _resume_command(run_id: int, given: dict[str, Any]) -> str:
 
 
 def _print(
-    snapshot: Snapshot,
-    state: RunState,
-    searches: Sequence[TaskSearch],
-    families: Sequence[FamilyRecord],
-    guards: Mapping[str, GuardedModel],
-    why: Sequence[str],
-    as_json: bool,
-) -> None:
+    snapshot: Snapshot, state: RunState, searches: Sequence[TaskSearch], families: Sequence[FamilyRecord],
+    guards: Mapping[str, GuardedModel], why: Sequence[str], as_json: bool,
+) -> None:  # fmt: skip
     if as_json:
         told = {"state": str(state), **_as_json(snapshot, searches)}
         if guards:

@@ -36,18 +36,9 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--insecure", is_flag=True, help="Without tokens, let everyone who reaches it read.")
 @click.pass_obj
 def web(
-    settings: Settings,
-    host: str | None,
-    port: int,
-    port_file: Path | None,
-    db: str | None,
-    tracker: str | None,
-    token_file: Path | None,
-    require_token: bool,
-    insecure: bool,
-    workers: int,
-    proxies: tuple[str, ...],
-) -> None:
+    settings: Settings, host: str | None, port: int, port_file: Path | None, db: str | None, tracker: str | None,
+    token_file: Path | None, require_token: bool, insecure: bool, workers: int, proxies: tuple[str, ...],
+) -> None:  # fmt: skip
     """Run the web app: runs as they happen, best configs and devices, as pages and as a REST API.
 
     Prints "listening on http://HOST:PORT" when it answers. Ctrl-C ends it.

@@ -77,75 +77,36 @@ def transpose_batch_matmul(
 
 
 def conv1d_nlc(
-    N: int,
-    L: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    N: int, L: int, CI: int, CO: int, kernel_size: int, stride: int = 1, padding: int = 0, dilation: int = 1,
+    groups: int = 1, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Convolve sequences."""
     geometry = (kernel_size, stride, padding, dilation, groups)
     return _conv("conv1d_nlc", "l", N, (L,), CI, CO, geometry, in_dtype, out_dtype)
 
 
 def conv2d_nhwc(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    N: int, H: int, W: int, CI: int, CO: int, kernel_size: int, stride: int = 1, padding: int = 0, dilation: int = 1,
+    groups: int = 1, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Convolve images."""
     geometry = (kernel_size, stride, padding, dilation, groups)
     return _conv("conv2d_nhwc", "hw", N, (H, W), CI, CO, geometry, in_dtype, out_dtype)
 
 
 def conv3d_ndhwc(
-    N: int,
-    D: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    N: int, D: int, H: int, W: int, CI: int, CO: int, kernel_size: int, stride: int = 1, padding: int = 0,
+    dilation: int = 1, groups: int = 1, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Convolve volumes."""
     geometry = (kernel_size, stride, padding, dilation, groups)
     return _conv("conv3d_ndhwc", "dhw", N, (D, H, W), CI, CO, geometry, in_dtype, out_dtype)
 
 
 def depthwise_conv2d_nhwc(
-    N: int,
-    H: int,
-    W: int,
-    C: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    factor: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    N: int, H: int, W: int, C: int, kernel_size: int, stride: int = 1, padding: int = 0, dilation: int = 1,
+    factor: int = 1, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Convolve each channel of images by `factor` filters of its own."""
     data = te.placeholder((N, H, W, C), in_dtype, "placeholder")
     weight = te.placeholder((factor, kernel_size, kernel_size, C), in_dtype, "placeholder")
@@ -164,17 +125,9 @@ def depthwise_conv2d_nhwc(
 
 
 def conv2d_transpose_nhwc(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    N: int, H: int, W: int, CI: int, CO: int, kernel_size: int, stride: int = 1, padding: int = 0,
+    in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Take the transposed convolution of images, which makes them larger."""
     data = te.placeholder((N, H, W, CI), in_dtype, "inputs")
     weight = te.placeholder((kernel_size, kernel_size, CI, CO), in_dtype, "weight")
@@ -198,18 +151,9 @@ def conv2d_transpose_nhwc(
 
 
 def conv2d_capsule_nhwijc(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    capsule_size: int = 4,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    N: int, H: int, W: int, CI: int, CO: int, kernel_size: int, stride: int = 1, padding: int = 0,
+    capsule_size: int = 4, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Convolve images of small matrices."""
     size = capsule_size
     data = te.placeholder((N, H, W, size, size, CI), in_dtype, "inputs")
@@ -236,18 +180,9 @@ def conv2d_nhwc_without_layout_rewrite(
 
 
 def conv2d_nhwc_bn_relu(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    strides: int,
-    padding: int,
-    dilation: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    N: int, H: int, W: int, CI: int, CO: int, kernel_size: int, strides: int, padding: int, dilation: int = 1,
+    in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Convolve images, then add a bias, normalise, and cut negative values off."""
     data = te.placeholder((N, H, W, CI), in_dtype, "data")
     kernel = te.placeholder((kernel_size, kernel_size, CI, CO), in_dtype, "kernel")
@@ -257,19 +192,9 @@ def conv2d_nhwc_bn_relu(
 
 
 def conv2d_nchw(
-    n: int,
-    h: int,
-    w: int,
-    ci: int,
-    co: int,
-    kh: int,
-    kw: int,
-    stride: int,
-    padding: int,
-    dilation: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    n: int, h: int, w: int, ci: int, co: int, kh: int, kw: int, stride: int, padding: int, dilation: int = 1,
+    in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Convolve images whose channels come first."""
     x = te.placeholder((n, ci, h, w), in_dtype, "X")
     weight = te.placeholder((co, ci, kh, kw), in_dtype, "W")
@@ -277,19 +202,9 @@ def conv2d_nchw(
 
 
 def conv2d_nchw_bias_bn_relu(
-    n: int,
-    h: int,
-    w: int,
-    ci: int,
-    co: int,
-    kh: int,
-    kw: int,
-    stride: int,
-    padding: int,
-    dilation: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> Tensors:
+    n: int, h: int, w: int, ci: int, co: int, kh: int, kw: int, stride: int, padding: int, dilation: int = 1,
+    in_dtype: str = "float32", out_dtype: str = "float32",
+) -> Tensors:  # fmt: skip
     """Convolve images whose channels come first, then add a bias, normalise, and cut negative values off."""
     x, weight, made = conv2d_nchw(n, h, w, ci, co, kh, kw, stride, padding, dilation, in_dtype, out_dtype)
     bias, scale, offset = (te.placeholder((co, 1, 1), out_dtype, name) for name in ("B", "bn_scale", "bn_offset"))
@@ -392,16 +307,9 @@ def _extent(size: int, kernel: int, stride: int, padding: int, dilation: int) ->
 
 
 def _conv(
-    name: str,
-    axes: str,
-    batch: int,
-    sizes: Sequence[int],
-    inputs: int,
-    outputs: int,
-    geometry: tuple[int, int, int, int, int],
-    in_dtype: str,
-    out_dtype: str,
-) -> Tensors:
+    name: str, axes: str, batch: int, sizes: Sequence[int], inputs: int, outputs: int,
+    geometry: tuple[int, int, int, int, int], in_dtype: str, out_dtype: str,
+) -> Tensors:  # fmt: skip
     """Convolve along any number of dimensions, whose letters are `axes`."""
     kernel, stride, padding, dilation, groups = geometry
     count = len(sizes)

@@ -10,16 +10,10 @@ from compiler.relax.nodes import ShapeExpr, TensorStructInfo, Var
 
 
 def get_relax_matmul_module(
-    x_shape: Sequence[Any],
-    y_shape: Sequence[Any],
-    in_dtype: str,
-    out_dtype: str | None = None,
-    transposed_y: bool = False,
-    bias_shape: Sequence[Any] | None = None,
-    activation: Callable[[Any], Any] | None = None,
-    residual_bin_op: Callable[[Any, Any], Any] | None = None,
-    residual_activation: Callable[[Any], Any] | None = None,
-) -> IRModule:
+    x_shape: Sequence[Any], y_shape: Sequence[Any], in_dtype: str, out_dtype: str | None = None,
+    transposed_y: bool = False, bias_shape: Sequence[Any] | None = None, activation: Callable[[Any], Any] | None = None,
+    residual_bin_op: Callable[[Any, Any], Any] | None = None, residual_activation: Callable[[Any], Any] | None = None,
+) -> IRModule:  # fmt: skip
     """Return a function `main(x, y[, bias])`: the product, biased, activated, joined with x.
 
     It is joined by `residual_bin_op`. `transposed_y`: the last two axes of y are swapped first. `out_dtype`: of the

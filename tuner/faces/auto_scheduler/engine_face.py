@@ -31,14 +31,10 @@ if TYPE_CHECKING:
 
 
 def tune_tasks(
-    tasks: Sequence[SearchTask],
-    policies: Sequence[SearchPolicy],
-    options: TuningOptions,
-    *,
-    store: RecordStore | str | Path | None = None,
-    scheduler: TaskScheduler | None = None,
+    tasks: Sequence[SearchTask], policies: Sequence[SearchPolicy], options: TuningOptions, *,
+    store: RecordStore | str | Path | None = None, scheduler: TaskScheduler | None = None,
     per_task_early_stopping: int | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Tune tasks for `SearchTask.tune` and `TaskScheduler.tune`."""
     if options.num_measure_trials < 1:
         raise SchedulerError("nothing is measured with num_measure_trials=0", hint="say how many trials to spend")

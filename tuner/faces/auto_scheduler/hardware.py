@@ -26,18 +26,11 @@ class HardwareParams:
     GPUs are kept in records."""
 
     def __init__(
-        self,
-        num_cores: int | None = None,
-        vector_unit_bytes: int | None = None,
-        cache_line_bytes: int | None = None,
-        max_shared_memory_per_block: int | None = None,
-        max_local_memory_per_block: int | None = None,
-        max_threads_per_block: int | None = None,
-        max_vthread_extent: int | None = None,
-        warp_size: int | None = None,
-        target: Any = None,
-        target_host: Any = None,
-    ) -> None:
+        self, num_cores: int | None = None, vector_unit_bytes: int | None = None, cache_line_bytes: int | None = None,
+        max_shared_memory_per_block: int | None = None, max_local_memory_per_block: int | None = None,
+        max_threads_per_block: int | None = None, max_vthread_extent: int | None = None, warp_size: int | None = None,
+        target: Any = None, target_host: Any = None,
+    ) -> None:  # fmt: skip
         chosen = Target("llvm" if target is None else target)
         cpu = chosen if chosen.is_cpu else Target(target_host or "llvm")
         self.num_cores = num_cores or cpu.num_cores or len(os.sched_getaffinity(0))

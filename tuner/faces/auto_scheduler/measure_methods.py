@@ -145,15 +145,9 @@ class LocalRunner(ProgramRunner, OnThisMachine):
     See `FaceRunner` for the options."""
 
     def __init__(
-        self,
-        timeout: float = 10,
-        number: int = 3,
-        repeat: int = 1,
-        min_repeat_ms: int = 100,
-        cooldown_interval: float = 0.0,
-        enable_cpu_cache_flush: bool = False,
-        device: int = 0,
-    ) -> None:
+        self, timeout: float = 10, number: int = 3, repeat: int = 1, min_repeat_ms: int = 100,
+        cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, device: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device)
 
 
@@ -163,22 +157,10 @@ class RPCRunner(ProgramRunner, OnTracker):
     are served first. `keys` are this machine's, on a farm with keys; see `FaceRunner` for the other options."""
 
     def __init__(
-        self,
-        key: str,
-        host: str,
-        port: int,
-        priority: int = 1,
-        n_parallel: int = 1,
-        timeout: float = 10,
-        number: int = 3,
-        repeat: int = 1,
-        min_repeat_ms: int = 100,
-        cooldown_interval: float = 0.0,
-        enable_cpu_cache_flush: bool = False,
-        device: int = 0,
-        *,
-        keys: KeyRing | None = None,
-    ) -> None:
+        self, key: str, host: str, port: int, priority: int = 1, n_parallel: int = 1, timeout: float = 10,
+        number: int = 3, repeat: int = 1, min_repeat_ms: int = 100, cooldown_interval: float = 0.0,
+        enable_cpu_cache_flush: bool = False, device: int = 0, *, keys: KeyRing | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device)
         if n_parallel < 1:
             raise MeasureOptionError(f"n_parallel is at least 1, got {n_parallel}")
@@ -192,17 +174,9 @@ class LocalRPCMeasureContext:
     They end with the object: at `close`, the end of a `with`, or when it is collected."""
 
     def __init__(
-        self,
-        priority: int = 1,
-        n_parallel: int = 1,
-        timeout: float = 10,
-        number: int = 3,
-        repeat: int = 1,
-        min_repeat_ms: int = 0,
-        cooldown_interval: float = 0.0,
-        enable_cpu_cache_flush: bool = False,
-        device: int = 0,
-    ) -> None:
+        self, priority: int = 1, n_parallel: int = 1, timeout: float = 10, number: int = 3, repeat: int = 1,
+        min_repeat_ms: int = 0, cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, device: int = 0,
+    ) -> None:  # fmt: skip
         key = "local-rpc"
         self.tracker = Tracker(_LOCALHOST, port=0, silent=True)
         try:

@@ -94,14 +94,9 @@ class SketchPolicy(SearchPolicy):
     """
 
     def __init__(
-        self,
-        task: SearchTask,
-        program_cost_model: CostModel | None = None,
-        params: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        verbose: int = 1,
-        init_search_callbacks: Sequence[PreloadMeasuredStates] | None = None,
-    ) -> None:
+        self, task: SearchTask, program_cost_model: CostModel | None = None, params: Mapping[str, Any] | None = None,
+        seed: int | None = None, verbose: int = 1, init_search_callbacks: Sequence[PreloadMeasuredStates] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(task, seed, init_search_callbacks or ())
         check_options("the search", params or (), SEARCH_OPTIONS)
         self.program_cost_model = program_cost_model or XGBModel()

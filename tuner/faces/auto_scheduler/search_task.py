@@ -38,20 +38,11 @@ class SearchTask:
     """
 
     def __init__(
-        self,
-        func: Any = None,
-        args: Sequence[Any] | None = None,
-        compute_dag: ComputeDAG | None = None,
-        workload_key: str | None = None,
-        target: Any = None,
-        target_host: Any = None,
-        hardware_params: HardwareParams | None = None,
-        layout_rewrite_option: Any = None,
-        task_inputs: Any = None,
-        task_inputs_overwrite: bool = False,
-        task_inputs_save_to_file: bool = False,
-        desc: str = "",
-    ) -> None:
+        self, func: Any = None, args: Sequence[Any] | None = None, compute_dag: ComputeDAG | None = None,
+        workload_key: str | None = None, target: Any = None, target_host: Any = None,
+        hardware_params: HardwareParams | None = None, layout_rewrite_option: Any = None, task_inputs: Any = None,
+        task_inputs_overwrite: bool = False, task_inputs_save_to_file: bool = False, desc: str = "",
+    ) -> None:  # fmt: skip
         no_layout_rewrite(layout_rewrite_option)
         if task_inputs or task_inputs_overwrite or task_inputs_save_to_file:
             raise SchedulerError("task_inputs are not there: devices fill arguments themselves", hint="leave them out")

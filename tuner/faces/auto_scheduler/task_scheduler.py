@@ -73,19 +73,11 @@ class TaskScheduler:
     """
 
     def __init__(
-        self,
-        tasks: Sequence[SearchTask],
-        task_weights: Sequence[float] | None = None,
-        objective_func: Objective | None = None,
-        strategy: str = "gradient",
-        load_model_file: str | None = None,
-        load_log_file: str | None = None,
-        alpha: float = 0.2,
-        beta: float = 2,
-        gamma: float = 0.5,
-        backward_window_size: int = 3,
-        callbacks: Sequence[TaskSchedulerCallback] | None = None,
-    ) -> None:
+        self, tasks: Sequence[SearchTask], task_weights: Sequence[float] | None = None,
+        objective_func: Objective | None = None, strategy: str = "gradient", load_model_file: str | None = None,
+        load_log_file: str | None = None, alpha: float = 0.2, beta: float = 2, gamma: float = 0.5,
+        backward_window_size: int = 3, callbacks: Sequence[TaskSchedulerCallback] | None = None,
+    ) -> None:  # fmt: skip
         if not tasks:
             raise SchedulerError("a task scheduler needs at least one task")
         if task_weights is not None and objective_func is not None:
@@ -134,15 +126,10 @@ class TaskScheduler:
         return lambda costs: sum(c * w for c, w in zip(costs, self.task_weights))
 
     def tune(
-        self,
-        tune_option: TuningOptions,
-        search_policy: str | Sequence[SearchPolicy] = "default",
-        search_policy_params: Mapping[str, Any] | None = None,
-        adaptive_training: bool = False,
-        per_task_early_stopping: int | None = None,
-        *,
-        store: RecordStore | str | Path | None = None,
-    ) -> None:
+        self, tune_option: TuningOptions, search_policy: str | Sequence[SearchPolicy] = "default",
+        search_policy_params: Mapping[str, Any] | None = None, adaptive_training: bool = False,
+        per_task_early_stopping: int | None = None, *, store: RecordStore | str | Path | None = None,
+    ) -> None:  # fmt: skip
         """Measure `tune_option.num_measure_trials` states over all the tasks.
 
         `search_policy` is "default" or "sketch.xgb" (evolutionary), "sketch.random", "empty", or a list of policies,

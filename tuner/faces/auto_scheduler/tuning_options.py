@@ -22,15 +22,10 @@ class TuningOptions:
     """
 
     def __init__(
-        self,
-        num_measure_trials: int = 0,
-        early_stopping: int | None = None,
-        num_measures_per_round: int = 64,
-        verbose: int = 1,
-        builder: FaceBuilder | str = "local",
-        runner: FaceRunner | str = "local",
+        self, num_measure_trials: int = 0, early_stopping: int | None = None, num_measures_per_round: int = 64,
+        verbose: int = 1, builder: FaceBuilder | str = "local", runner: FaceRunner | str = "local",
         measure_callbacks: Sequence[PythonBasedMeasureCallback] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if num_measure_trials < 0 or num_measures_per_round < 1 or (early_stopping or 1) < 1:
             raise SchedulerError("trials are not negative, early_stopping and num_measures_per_round at least 1")
         self.num_measure_trials = num_measure_trials

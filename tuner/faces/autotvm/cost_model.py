@@ -22,14 +22,9 @@ class XGBoostCostModel:
     """
 
     def __init__(
-        self,
-        task: Task,
-        feature_type: str,
-        loss_type: str = "reg",
-        num_threads: int | None = None,
-        log_interval: int = 25,
-        upper_model: XGBoostCostModel | None = None,
-    ) -> None:
+        self, task: Task, feature_type: str, loss_type: str = "reg", num_threads: int | None = None,
+        log_interval: int = 25, upper_model: XGBoostCostModel | None = None,
+    ) -> None:  # fmt: skip
         if feature_type not in ("itervar", "knob", "curve"):
             raise ConfigError(f"feature_type {feature_type!r} is not there", hint="known: itervar, knob, curve")
         if loss_type not in ("reg", "rank", "rank-binary"):

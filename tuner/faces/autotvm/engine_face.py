@@ -121,14 +121,10 @@ def _known(candidate: Proposal, cost: float | None) -> tuple[MeasureInput, Measu
 
 
 def tune_on_engine(
-    tuner: T,
-    n_trial: int,
-    face_builder: FaceBuilder,
-    face_runner: FaceRunner,
-    early_stopping: int,
+    tuner: T, n_trial: int, face_builder: FaceBuilder, face_runner: FaceRunner, early_stopping: int,
     callbacks: Sequence[Callable[[T, Sequence[MeasureInput], Sequence[MeasureResult]], None]],
     store: RecordStore | str | Path | None,
-) -> None:
+) -> None:  # fmt: skip
     """Tune on the engine, for `Tuner.tune`."""
     trials = 0
 
@@ -189,14 +185,9 @@ def _options(builder: FaceBuilder, runner: FaceRunner, trials: int, early_stoppi
 
 
 def _run(
-    task: Task,
-    strategy: Strategy,
-    options: RunOptions,
-    builder: CandidateBuilder,
-    fleet: Fleet,
-    store: RecordStore | None,
-    then: Callable[[MeasureInput, MeasureResult], None],
-) -> None:
+    task: Task, strategy: Strategy, options: RunOptions, builder: CandidateBuilder, fleet: Fleet,
+    store: RecordStore | None, then: Callable[[MeasureInput, MeasureResult], None],
+) -> None:  # fmt: skip
     def source(candidate: Proposal | None) -> FuncSource:
         if candidate is None:
             return FuncSource(pack_func(task.untuned))

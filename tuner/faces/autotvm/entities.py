@@ -87,16 +87,10 @@ class AnnotateEntity:
         object.__setattr__(self, "anns", [str(a) for a in anns])
 
     def apply(
-        self,
-        sch: Schedule,
-        op: Any,
-        axes: Sequence[IterVar],
-        axis_lens: Sequence[int] | None = None,
-        max_unroll: int | None = None,
-        vec_size: Sequence[int] | None = None,
-        cfg: ErrorSink | None = None,
+        self, sch: Schedule, op: Any, axes: Sequence[IterVar], axis_lens: Sequence[int] | None = None,
+        max_unroll: int | None = None, vec_size: Sequence[int] | None = None, cfg: ErrorSink | None = None,
         source: Any = None,
-    ) -> list[IterVar]:
+    ) -> list[IterVar]:  # fmt: skip
         """Annotate `axes` of the stage of `op`.
 
         With `axis_lens`, a loop longer than `max_unroll` is not unrolled and one of a length outside `vec_size` not

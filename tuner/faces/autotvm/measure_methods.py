@@ -37,14 +37,9 @@ class LocalBuilder(OwnBuilder):
     """
 
     def __init__(
-        self,
-        timeout: float = 10,
-        n_parallel: int | None = None,
-        build_kwargs: Mapping[str, Any] | None = None,
-        build_func: str | Callable[..., Any] = "default",
-        do_fork: bool = False,
-        runtime: Any = None,
-    ) -> None:
+        self, timeout: float = 10, n_parallel: int | None = None, build_kwargs: Mapping[str, Any] | None = None,
+        build_func: str | Callable[..., Any] = "default", do_fork: bool = False, runtime: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__(timeout, n_parallel, build_kwargs)
         if not callable(build_func) and build_func not in _LINKERS:
             raise MeasureOptionError(f"build_func {build_func!r} is unknown", hint=f"known: {', '.join(_LINKERS)}")
@@ -65,15 +60,9 @@ class LocalRunner(OwnRunner, OnThisMachine):
     _KEY = "local"
 
     def __init__(
-        self,
-        timeout: float = 10,
-        number: int = 4,
-        repeat: int = 3,
-        min_repeat_ms: int = 0,
-        cooldown_interval: float = 0.1,
-        enable_cpu_cache_flush: bool = False,
-        module_loader: ModuleLoader | None = None,
-    ) -> None:
+        self, timeout: float = 10, number: int = 4, repeat: int = 3, min_repeat_ms: int = 0,
+        cooldown_interval: float = 0.1, enable_cpu_cache_flush: bool = False, module_loader: ModuleLoader | None = None,
+    ) -> None:  # fmt: skip
         timing = (number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
         super().__init__(timeout, None, *timing, module_loader=module_loader)
         self._farm: tuple[Tracker, Server] | None = None
@@ -98,22 +87,10 @@ class RPCRunner(OwnRunner, OnTracker):
     _devices = OnTracker._devices
 
     def __init__(
-        self,
-        key: str,
-        host: str,
-        port: int,
-        priority: int = 1,
-        timeout: float = 10,
-        n_parallel: int | None = None,
-        number: int = 4,
-        repeat: int = 3,
-        min_repeat_ms: int = 0,
-        cooldown_interval: float = 0.1,
-        enable_cpu_cache_flush: bool = False,
-        module_loader: ModuleLoader | None = None,
-        *,
-        keys: KeyRing | None = None,
-    ) -> None:
+        self, key: str, host: str, port: int, priority: int = 1, timeout: float = 10, n_parallel: int | None = None,
+        number: int = 4, repeat: int = 3, min_repeat_ms: int = 0, cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False, module_loader: ModuleLoader | None = None, *, keys: KeyRing | None = None,
+    ) -> None:  # fmt: skip
         timing = (number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
         super().__init__(timeout, n_parallel, *timing, module_loader=module_loader)
         if n_parallel is not None and n_parallel < 1:

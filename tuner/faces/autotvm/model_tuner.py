@@ -42,18 +42,10 @@ class XGBTuner(RandomTuner):
     """
 
     def __init__(
-        self,
-        task: Task,
-        plan_size: int = 64,
-        feature_type: str = "itervar",
-        loss_type: str = "reg",
-        num_threads: int | None = None,
-        optimizer: Any = "sa",
-        diversity_filter_ratio: float | None = None,
-        log_interval: int = 50,
-        *,
-        seed: int = 0,
-    ) -> None:
+        self, task: Task, plan_size: int = 64, feature_type: str = "itervar", loss_type: str = "reg",
+        num_threads: int | None = None, optimizer: Any = "sa", diversity_filter_ratio: float | None = None,
+        log_interval: int = 50, *, seed: int = 0,
+    ) -> None:  # fmt: skip
         for name, given in (("feature_type", feature_type), ("loss_type", loss_type), ("optimizer", optimizer)):
             if given not in _CHOICES[name]:
                 raise ConfigError(f"{name} {given!r} is not there", hint=f"known: {', '.join(_CHOICES[name])}")

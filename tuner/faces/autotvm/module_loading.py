@@ -44,14 +44,9 @@ class ModuleLoader(Protocol):
 
 
 def request_remote(
-    device_key: str,
-    host: str | None = None,
-    port: int | str | None = None,
-    priority: int = 1,
-    timeout: float = 60,
-    *,
+    device_key: str, host: str | None = None, port: int | str | None = None, priority: int = 1, timeout: float = 60, *,
     keys: KeyRing | None = None,
-) -> RPCSession:
+) -> RPCSession:  # fmt: skip
     """Return a session on a device that the tracker lends for `device_key`, for at most `timeout` seconds.
 
     The tracker is at `host`:`port`, by default where TVM_TRACKER_HOST and TVM_TRACKER_PORT say.
@@ -98,17 +93,10 @@ def default_module_loader(pre_load_function: Callable[[Any, BuiltConfig], Any] |
 
 
 def run_through_rpc(
-    measure_input: MeasureInput,
-    build_result: BuiltConfig | MeasureResult,
-    number: int,
-    repeat: int,
-    min_repeat_ms: int,
-    cooldown_interval: float,
-    remote_kwargs: Mapping[str, Any],
-    ref_input: Any = None,
-    enable_cpu_cache_flush: bool = False,
-    module_loader: ModuleLoader | None = None,
-) -> MeasureResult:
+    measure_input: MeasureInput, build_result: BuiltConfig | MeasureResult, number: int, repeat: int,
+    min_repeat_ms: int, cooldown_interval: float, remote_kwargs: Mapping[str, Any], ref_input: Any = None,
+    enable_cpu_cache_flush: bool = False, module_loader: ModuleLoader | None = None,
+) -> MeasureResult:  # fmt: skip
     """Load a built config on a device and time it there.
 
     `ref_input` are the arguments as numpy arrays; random ones without. Errors of the device and of the loader are

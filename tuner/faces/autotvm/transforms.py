@@ -60,15 +60,10 @@ class SplitSpace(TransformSpace[SplitEntity]):
     """
 
     def __init__(
-        self,
-        axis: VirtualAxis,
-        policy: str = "factors",
-        num_outputs: int = 2,
-        max_factor: int = 1 << 31,
-        filter: Callable[[SplitEntity], bool] | None = None,
-        candidate: Sequence[Sequence[int]] | None = None,
+        self, axis: VirtualAxis, policy: str = "factors", num_outputs: int = 2, max_factor: int = 1 << 31,
+        filter: Callable[[SplitEntity], bool] | None = None, candidate: Sequence[Sequence[int]] | None = None,
         no_tail: bool | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.product = axis.length
         if num_outputs < 1:
             raise ConfigError(f"a split makes at least one loop, got num_outputs={num_outputs}")

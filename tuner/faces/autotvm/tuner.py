@@ -64,15 +64,9 @@ class Tuner(ABC):
     # -- the run
 
     def tune(
-        self,
-        n_trial: int,
-        measure_option: Mapping[str, Any],
-        early_stopping: int | None = None,
-        callbacks: Sequence[Callback] = (),
-        si_prefix: str = "G",
-        *,
-        store: RecordStore | str | Path | None = None,
-    ) -> None:
+        self, n_trial: int, measure_option: Mapping[str, Any], early_stopping: int | None = None,
+        callbacks: Sequence[Callback] = (), si_prefix: str = "G", *, store: RecordStore | str | Path | None = None,
+    ) -> None:  # fmt: skip
         """Measure up to `n_trial` configs, each built in a worker process and run on the runner's devices.
 
         `measure_option` comes from `autotvm.measure_option`. The run ends when `early_stopping` trials in a row found

@@ -54,15 +54,9 @@ class FaceRunner(ABC):
     after each, and the caches are emptied before if asked. `timeout` bounds a trial, in seconds."""
 
     def __init__(
-        self,
-        timeout: float,
-        number: int,
-        repeat: int,
-        min_repeat_ms: int,
-        cooldown_interval: float,
-        enable_cpu_cache_flush: bool,
-        device: int = 0,
-    ) -> None:
+        self, timeout: float, number: int, repeat: int, min_repeat_ms: int, cooldown_interval: float,
+        enable_cpu_cache_flush: bool, device: int = 0,
+    ) -> None:  # fmt: skip
         if timeout <= 0:
             raise MeasureOptionError(f"a runner's timeout is positive, got {timeout}")
         self.timeout = timeout

@@ -55,14 +55,10 @@ class LocalBuilder(Builder):
     """
 
     def __init__(
-        self,
-        *,
-        max_workers: int | None = None,
-        timeout_sec: float = 30.0,
-        f_build: Callable[..., Any] | str | None = None,
-        f_export: Callable[..., Any] | str | None = None,
+        self, *, max_workers: int | None = None, timeout_sec: float = 30.0,
+        f_build: Callable[..., Any] | str | None = None, f_export: Callable[..., Any] | str | None = None,
         initializer: Callable[[], Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.max_workers = max_workers or len(os.sched_getaffinity(0))
         self._timeout_s = timeout_sec
         self.f_build, self.f_export, self.initializer = f_build, f_export, initializer

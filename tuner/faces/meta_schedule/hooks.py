@@ -151,14 +151,9 @@ def run_here(
 
 
 def run_remotely(
-    hooks: RunHooks,
-    given: RunnerInput,
-    config: EvaluatorConfig,
-    alloc_repeat: int,
-    timeout_s: float,
-    connect: Callable[[], Any],
-    rpc_config: Any,
-) -> RunnerResult:
+    hooks: RunHooks, given: RunnerInput, config: EvaluatorConfig, alloc_repeat: int, timeout_s: float,
+    connect: Callable[[], Any], rpc_config: Any,
+) -> RunnerResult:  # fmt: skip
     """Measure one candidate on a device that `connect` leases.
     The program's functions are called where it gave some."""
 

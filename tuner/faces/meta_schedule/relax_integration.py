@@ -90,27 +90,18 @@ def extracted_tasks_to_tune_contexts(
 
 
 def tune_relax(
-    mod: IRModule | Function,
-    params: Mapping[str, Any] | None,
-    target: str | Target,
-    work_dir: str,
-    max_trials_global: int,
-    *,
-    max_trials_per_task: int | None = None,
-    op_names: Sequence[str] | None = None,
-    num_trials_per_iter: int = 64,
-    builder: Builder | Literal["local"] = "local",
-    runner: Runner | Literal["local", "rpc"] = "local",
-    database: Database | Literal["json", "memory"] = "json",
+    mod: IRModule | Function, params: Mapping[str, Any] | None, target: str | Target, work_dir: str,
+    max_trials_global: int, *, max_trials_per_task: int | None = None, op_names: Sequence[str] | None = None,
+    num_trials_per_iter: int = 64, builder: Builder | Literal["local"] = "local",
+    runner: Runner | Literal["local", "rpc"] = "local", database: Database | Literal["json", "memory"] = "json",
     cost_model: CostModel | str = "xgb",
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
     task_scheduler: TaskScheduler | Literal["gradient", "round-robin"] = "gradient",
     space: SpaceGenerator | Callable[[Schedule], object] | str = "post-order-apply",
     strategy: SearchStrategy | str = "evolutionary",
-    num_tuning_cores: int | Literal["physical", "logical"] = "physical",
-    seed: int | None = None,
+    num_tuning_cores: int | Literal["physical", "logical"] = "physical", seed: int | None = None,
     module_equality: str = "structural",
-) -> Database:
+) -> Database:  # fmt: skip
     """Tune the kernels of a model for at most `max_trials_global` trials, and return the database.
 
     Trials go where they should save the model the most time. `op_names` chooses kernels whose name contains one of

@@ -162,16 +162,10 @@ class LocalRunner(Runner):
     """
 
     def __init__(
-        self,
-        timeout_sec: float = 30,
-        evaluator_config: EvaluatorConfig | None = None,
-        cooldown_sec: float = 0.0,
-        alloc_repeat: int = 1,
-        f_alloc_argument: Hook = None,
-        f_run_evaluator: Hook = None,
-        f_cleanup: Hook = None,
+        self, timeout_sec: float = 30, evaluator_config: EvaluatorConfig | None = None, cooldown_sec: float = 0.0,
+        alloc_repeat: int = 1, f_alloc_argument: Hook = None, f_run_evaluator: Hook = None, f_cleanup: Hook = None,
         initializer: Callable[[], Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(timeout_sec, evaluator_config, cooldown_sec)
         self.alloc_repeat = alloc_repeat
         self._hooks = RunHooks(
@@ -201,21 +195,11 @@ class RPCRunner(Runner):
     """
 
     def __init__(
-        self,
-        rpc_config: RPCConfig | None = None,
-        evaluator_config: EvaluatorConfig | None = None,
-        cooldown_sec: float = 0.0,
-        alloc_repeat: int = 1,
-        f_create_session: Hook = None,
-        f_upload_module: Hook = None,
-        f_alloc_argument: Hook = None,
-        f_run_evaluator: Hook = None,
-        f_cleanup: Hook = None,
-        max_workers: int | None = None,
-        initializer: Callable[[], Any] | None = None,
-        *,
-        keys: KeyRing | None = None,
-    ) -> None:
+        self, rpc_config: RPCConfig | None = None, evaluator_config: EvaluatorConfig | None = None,
+        cooldown_sec: float = 0.0, alloc_repeat: int = 1, f_create_session: Hook = None, f_upload_module: Hook = None,
+        f_alloc_argument: Hook = None, f_run_evaluator: Hook = None, f_cleanup: Hook = None,
+        max_workers: int | None = None, initializer: Callable[[], Any] | None = None, *, keys: KeyRing | None = None,
+    ) -> None:  # fmt: skip
         self.rpc_config = rpc_config or RPCConfig()
         super().__init__(self.rpc_config.session_timeout_sec, evaluator_config, cooldown_sec)
         self.alloc_repeat = alloc_repeat

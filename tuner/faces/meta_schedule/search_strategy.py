@@ -166,17 +166,10 @@ class EvolutionarySearch(SearchStrategy):
     compatibility with TVM."""
 
     def __init__(
-        self,
-        *,
-        population_size: int = 512,
-        init_measured_ratio: float = 0.2,
-        init_min_unmeasured: int = 50,
-        max_fail_count: int = 5,
-        genetic_num_iters: int = 4,
-        genetic_mutate_prob: float = 0.85,
-        genetic_max_fail_count: int = 10,
-        eps_greedy: float = 0.05,
-    ) -> None:
+        self, *, population_size: int = 512, init_measured_ratio: float = 0.2, init_min_unmeasured: int = 50,
+        max_fail_count: int = 5, genetic_num_iters: int = 4, genetic_mutate_prob: float = 0.85,
+        genetic_max_fail_count: int = 10, eps_greedy: float = 0.05,
+    ) -> None:  # fmt: skip
         for name, value in (("genetic_mutate_prob", genetic_mutate_prob), ("eps_greedy", eps_greedy)):
             if not 0.0 <= value <= 1.0:
                 raise TuningError(f"{name} is a probability, got {value}")

@@ -70,18 +70,10 @@ class TaskScheduler:
         return {"scheduler": self.policy.value}
 
     def tune(
-        self,
-        tasks: Sequence[TuneContext],
-        task_weights: Sequence[float],
-        max_trials_global: int,
-        max_trials_per_task: int,
-        num_trials_per_iter: int,
-        builder: Builder,
-        runner: Runner,
-        measure_callbacks: Sequence[MeasureCallback],
-        database: Database | None,
-        cost_model: CostModel | None,
-    ) -> None:
+        self, tasks: Sequence[TuneContext], task_weights: Sequence[float], max_trials_global: int,
+        max_trials_per_task: int, num_trials_per_iter: int, builder: Builder, runner: Runner,
+        measure_callbacks: Sequence[MeasureCallback], database: Database | None, cost_model: CostModel | None,
+    ) -> None:  # fmt: skip
         """Run what `tune_tasks` runs, with this scheduler.
         Without a database the results are kept in memory, in `database_`. Without a cost model nothing is known of
         candidates beforehand."""

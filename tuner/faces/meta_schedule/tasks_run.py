@@ -43,21 +43,13 @@ _UNTRAINED = "random"
 
 
 def run_tasks(
-    scheduler: TaskScheduler,
-    tasks: Sequence[TuneContext],
-    task_weights: Sequence[float],
-    *,
-    work_dir: str,
-    max_trials_global: int,
-    max_trials_per_task: int | None = None,
-    num_trials_per_iter: int = 64,
-    builder: Builder | Literal["local"] = "local",
-    runner: Runner | Literal["local", "rpc"] = "local",
-    database: Database | str = "json",
-    cost_model: CostModel | str = "xgb",
+    scheduler: TaskScheduler, tasks: Sequence[TuneContext], task_weights: Sequence[float], *, work_dir: str,
+    max_trials_global: int, max_trials_per_task: int | None = None, num_trials_per_iter: int = 64,
+    builder: Builder | Literal["local"] = "local", runner: Runner | Literal["local", "rpc"] = "local",
+    database: Database | str = "json", cost_model: CostModel | str = "xgb",
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | str = "default",
     module_equality: str = "structural",
-) -> Database:
+) -> Database:  # fmt: skip
     """Tune `tasks` in the order that `scheduler` gives, and return the database.
     The scheduler holds the run's parts."""
     if len(tasks) != len(task_weights) or not tasks:

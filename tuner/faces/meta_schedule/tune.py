@@ -23,26 +23,17 @@ from tuner.faces.meta_schedule.tune_context import TuneContext
 
 
 def tune_tir(
-    mod: IRModule | PrimFunc,
-    target: str | Target,
-    work_dir: str,
-    max_trials_global: int,
-    *,
-    max_trials_per_task: int | None = None,
-    num_trials_per_iter: int = 64,
-    builder: Builder | Literal["local"] = "local",
-    runner: Runner | Literal["local", "rpc"] = "local",
-    database: Database | Literal["json", "memory"] = "json",
-    cost_model: CostModel | str = "xgb",
+    mod: IRModule | PrimFunc, target: str | Target, work_dir: str, max_trials_global: int, *,
+    max_trials_per_task: int | None = None, num_trials_per_iter: int = 64,
+    builder: Builder | Literal["local"] = "local", runner: Runner | Literal["local", "rpc"] = "local",
+    database: Database | Literal["json", "memory"] = "json", cost_model: CostModel | str = "xgb",
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
     task_scheduler: TaskScheduler | Literal["gradient", "round-robin"] = "gradient",
     space: SpaceGenerator | Callable[[Schedule], object] | str = "post-order-apply",
     strategy: SearchStrategy | str = "evolutionary",
-    num_tuning_cores: int | Literal["physical", "logical"] = "physical",
-    seed: int | None = None,
-    module_equality: str = "structural",
-    special_space: dict[str, SpaceGenerator] | None = None,
-) -> Database:
+    num_tuning_cores: int | Literal["physical", "logical"] = "physical", seed: int | None = None,
+    module_equality: str = "structural", special_space: dict[str, SpaceGenerator] | None = None,
+) -> Database:  # fmt: skip
     """Tune every function of `mod`, a task each, and return the database.
 
     There are at most `max_trials_global` trials. `special_space` gives functions spaces of their own, by name. Raises
@@ -87,21 +78,14 @@ def _functions(mod: IRModule) -> dict[str, PrimFunc]:
 
 
 def tune_tasks(
-    *,
-    tasks: Sequence[TuneContext],
-    task_weights: Sequence[float],
-    work_dir: str,
-    max_trials_global: int,
-    max_trials_per_task: int | None = None,
-    num_trials_per_iter: int = 64,
-    builder: Builder | Literal["local"] = "local",
-    runner: Runner | Literal["local", "rpc"] = "local",
-    database: Database | Literal["json", "memory"] = "json",
-    cost_model: CostModel | str = "xgb",
+    *, tasks: Sequence[TuneContext], task_weights: Sequence[float], work_dir: str, max_trials_global: int,
+    max_trials_per_task: int | None = None, num_trials_per_iter: int = 64,
+    builder: Builder | Literal["local"] = "local", runner: Runner | Literal["local", "rpc"] = "local",
+    database: Database | Literal["json", "memory"] = "json", cost_model: CostModel | str = "xgb",
     measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
     task_scheduler: TaskScheduler | Literal["gradient", "round-robin"] = "gradient",
     module_equality: str = "structural",
-) -> Database:
+) -> Database:  # fmt: skip
     """Tune `tasks`, whose costs count by `task_weights`, and return the database with what was measured.
 
     There are no rounds here, so `num_trials_per_iter` is ignored. `cost_model`: "xgb" and "mlp" begin each search

@@ -28,17 +28,11 @@ class TuneContext:
     """
 
     def __init__(
-        self,
-        mod: IRModule | PrimFunc | None = None,
-        *,
-        target: Target | str | None = None,
+        self, mod: IRModule | PrimFunc | None = None, *, target: Target | str | None = None,
         space_generator: SpaceGenerator | Callable[[Schedule], object] | str | None = None,
-        search_strategy: SearchStrategy | str | None = None,
-        task_name: str = "main",
-        rand_state: int = -1,
-        num_threads: int | Literal["physical", "logical"] = "physical",
-        logger: logging.Logger | None = None,
-    ) -> None:
+        search_strategy: SearchStrategy | str | None = None, task_name: str = "main", rand_state: int = -1,
+        num_threads: int | Literal["physical", "logical"] = "physical", logger: logging.Logger | None = None,
+    ) -> None:  # fmt: skip
         self.mod = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
         found = Target.current(allow_none=True) if target is None else Target(target)
         if found is None and mod is None:

@@ -31,15 +31,9 @@ _PAGE = 1000
 
 
 def create(
-    connection: Connection,
-    name: str,
-    note: str,
-    created_by: str,
-    workloads: Sequence[str],
-    target: str | None,
-    device_class: str | None,
-    goal: Goal = Goal.TIME,
-) -> Release:
+    connection: Connection, name: str, note: str, created_by: str, workloads: Sequence[str], target: str | None,
+    device_class: str | None, goal: Goal = Goal.TIME,
+) -> Release:  # fmt: skip
     """Freeze the present best configs, of all workloads or of those given by key or name; by `goal`."""
     found: list[BestConfig] = []
     families: list[ReleaseEntry] = []

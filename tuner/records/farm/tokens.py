@@ -34,14 +34,9 @@ def digest_of(secret: str) -> str:
 
 
 def add(
-    connection: Connection,
-    name: str,
-    digest: str,
-    role: Role,
-    created_by: str,
-    expires_at: datetime | None,
+    connection: Connection, name: str, digest: str, role: Role, created_by: str, expires_at: datetime | None,
     scopes: Scopes = EVERYTHING,
-) -> Token:
+) -> Token:  # fmt: skip
     if not name or len(name) > 100:
         raise InvalidRecord("a token's name has 1 to 100 characters")
     if connection.scalar(select(TokenRow.id).where(TokenRow.name == name)) is not None:

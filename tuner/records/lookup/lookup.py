@@ -106,14 +106,9 @@ def to_best(row: AnyRow) -> BestConfig:
 
 
 def best_configs(
-    connection: Connection,
-    after: int,
-    limit: int,
-    workload: str | None,
-    target: str | None,
-    device_class: str | None,
+    connection: Connection, after: int, limit: int, workload: str | None, target: str | None, device_class: str | None,
     goal: Goal = Goal.TIME,
-) -> tuple[BestConfig, ...]:
+) -> tuple[BestConfig, ...]:  # fmt: skip
     query = _BEST.where(BestConfigRow.id > after).order_by(BestConfigRow.id).limit(limit)
     if workload is not None:
         query = query.where(or_(WorkloadRow.key == workload, WorkloadRow.name == workload))

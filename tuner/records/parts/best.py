@@ -95,15 +95,9 @@ class BestRecords(StorePart):
         return self._remembered.watch()
 
     def page(
-        self,
-        after: int = 0,
-        limit: int = 100,
-        *,
-        workload: str | None = None,
-        target: str | None = None,
-        device_class: str | None = None,
-        goal: Goal = Goal.TIME,
-    ) -> tuple[BestConfig, ...]:
+        self, after: int = 0, limit: int = 100, *, workload: str | None = None, target: str | None = None,
+        device_class: str | None = None, goal: Goal = Goal.TIME,
+    ) -> tuple[BestConfig, ...]:  # fmt: skip
         """Return best configs with an id above `after`, by id.
         They are of the workload (by key or name), target and device class given. With `goal` ENERGY, those that take
         the fewest joules, where trials told any."""

@@ -45,14 +45,9 @@ class DeviceRecords(StorePart):
         self._write(lambda c: catalog.declare_compatible(c, device_class, serves_from))
 
     def record_event(
-        self,
-        device_id: int,
-        kind: DeviceEventKind,
-        message: str = "",
-        *,
-        at: datetime | None = None,
+        self, device_id: int, kind: DeviceEventKind, message: str = "", *, at: datetime | None = None,
         data: Mapping[str, Any] | None = None,
-    ) -> DeviceEvent:
+    ) -> DeviceEvent:  # fmt: skip
         """Write down what happened to a device, as of `at` (default: now).
 
         A failed check makes what the device measured since its last passed one suspect. No election counts such a

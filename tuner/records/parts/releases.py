@@ -18,16 +18,9 @@ class ReleaseRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
     def create(
-        self,
-        name: str,
-        *,
-        note: str = "",
-        created_by: str = "",
-        workloads: Sequence[str] = (),
-        target: str | None = None,
-        device_class: str | None = None,
-        goal: Goal = Goal.TIME,
-    ) -> Release:
+        self, name: str, *, note: str = "", created_by: str = "", workloads: Sequence[str] = (),
+        target: str | None = None, device_class: str | None = None, goal: Goal = Goal.TIME,
+    ) -> Release:  # fmt: skip
         """Freeze the best configs there are now.
         All, or those of the workloads (keys or names), target and device class given. They are chosen by `goal`.
         Raises InvalidRecord for a name in use and when a workload has none."""

@@ -15,14 +15,9 @@ class TokenRecords(StorePart):
     """Part of `RecordStore`, whose promises hold for each method."""
 
     def new(
-        self,
-        name: str,
-        role: Role,
-        *,
-        created_by: str = "",
-        expires_at: datetime | None = None,
+        self, name: str, role: Role, *, created_by: str = "", expires_at: datetime | None = None,
         scopes: Scopes = EVERYTHING,
-    ) -> tuple[Token, str]:
+    ) -> tuple[Token, str]:  # fmt: skip
         """Make a token; returns it with its secret, which is not kept. Raises InvalidRecord."""
         secret = tokens.new_secret()
         digest = tokens.digest_of(secret)

@@ -81,15 +81,9 @@ class TrialRecords(StorePart):
         return self._read(lambda c: trials.get_trial(c, trial_id))
 
     def page(
-        self,
-        run_id: int,
-        after: int | None = None,
-        limit: int = 100,
-        status: TrialStatus | None = None,
-        *,
-        before: int | None = None,
-        with_trace: bool = True,
-    ) -> tuple[Trial, ...]:
+        self, run_id: int, after: int | None = None, limit: int = 100, status: TrialStatus | None = None, *,
+        before: int | None = None, with_trace: bool = True,
+    ) -> tuple[Trial, ...]:  # fmt: skip
         """A page of a run's trials by rising sequence number, those above `after`.
 
         With `before`, the last ones below that number instead, by falling number. An unknown run has none.
@@ -104,14 +98,9 @@ class TrialRecords(StorePart):
             after = found[-1].sequence
 
     def sample(
-        self,
-        run_id: int,
-        workload_key: str,
-        max_points: int = 500,
-        target: str | None = None,
-        *,
+        self, run_id: int, workload_key: str, max_points: int = 500, target: str | None = None, *,
         with_trace: bool = False,
-    ) -> tuple[Trial, ...]:
+    ) -> tuple[Trial, ...]:  # fmt: skip
         """At most `max_points` trials of one workload, spread over the whole run: what a scatter plot shows.
         `target` chooses when a run has the workload on several. Raises RecordNotFound."""
         return self._read(lambda c: trials.sample(c, run_id, workload_key, max_points, target, with_trace))

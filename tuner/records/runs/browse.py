@@ -122,14 +122,9 @@ def _conditions(wanted: TrialFilter) -> list[ColumnElement[bool]]:
 
 
 def _rows(
-    connection: Connection,
-    task: int,
-    after: int,
-    end: int,
-    conditions: Iterable[ColumnElement[Any]],
-    limit: int,
+    connection: Connection, task: int, after: int, end: int, conditions: Iterable[ColumnElement[Any]], limit: int,
     with_trace: bool,
-) -> list[Trial]:
+) -> list[Trial]:  # fmt: skip
     query = trial_select(with_trace).where(
         TrialRow.task_id == task, TrialRow.sequence > after, TrialRow.sequence <= end, *conditions
     )

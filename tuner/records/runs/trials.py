@@ -73,14 +73,9 @@ def get_trial(connection: Connection, trial_id: int) -> Trial:
 
 
 def page(
-    connection: Connection,
-    run_id: int,
-    after: int | None,
-    before: int | None,
-    limit: int,
-    status: TrialStatus | None,
+    connection: Connection, run_id: int, after: int | None, before: int | None, limit: int, status: TrialStatus | None,
     with_trace: bool,
-) -> tuple[Trial, ...]:
+) -> tuple[Trial, ...]:  # fmt: skip
     """By rising number; with `before` the last ones below it, by falling number."""
     query = (_FULL if with_trace else _SLIM).where(TrialRow.run_id == run_id).limit(limit)
     if after is not None:

@@ -200,14 +200,9 @@ def _pack_rows(sch: Schedule, block: BlockRV, operand: BlockAccess, axes: tuple[
 
 
 def _pack_columns(
-    sch: Schedule,
-    block: BlockRV,
-    operand: BlockAccess,
-    axes: tuple[int, int],
-    unit: TileUnit,
-    beside: ExprRV,
+    sch: Schedule, block: BlockRV, operand: BlockAccess, axes: tuple[int, int], unit: TileUnit, beside: ExprRV,
     at: LoopRV | None,
-) -> None:
+) -> None:  # fmt: skip
     """Pack the tiles of the columns that are used under `at`, there; without `at` all, ahead of all calls.
     `axes`: of the columns and the reduction. The tiles of `beside` columns are filled together."""
     dim, k_dim = _dims(operand, axes)

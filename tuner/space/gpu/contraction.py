@@ -165,14 +165,9 @@ def _cut(sch: Schedule, recorder: Recorder, total: BlockRV, result: BlockRV, dep
 
 
 def _fetch(
-    sch: Schedule,
-    block: BlockRV,
-    operand: Operand,
-    copy: BlockRV,
-    at: LoopRV,
-    threads: tuple[ExprRV, ExprRV],
+    sch: Schedule, block: BlockRV, operand: Operand, copy: BlockRV, at: LoopRV, threads: tuple[ExprRV, ExprRV],
     double: bool,
-) -> None:
+) -> None:  # fmt: skip
     """All threads of the block copy a tile of an operand to shared memory, neighbours taking neighbours."""
     made = sch.get(copy).writes[0].buffer
     shared = sch.cache_read(block, sch.read_index(block, made.name), "shared")

@@ -72,14 +72,9 @@ def summed(g: GraphBuilder, x: TensorValue, axes: list[int]) -> RelaxExpr:
 
 
 def conv_sums(
-    g: GraphBuilder,
-    node: Node,
-    x: TensorValue,
-    w: TensorValue,
-    xz: TensorValue | None,
-    wz: TensorValue | None,
+    g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, xz: TensorValue | None, wz: TensorValue | None,
     bias: TensorValue | None = None,
-) -> RelaxExpr:
+) -> RelaxExpr:  # fmt: skip
     """int32 sums of a convolution of quantised images and filters, and of a bias along the filters."""
     w, wz = centred(g, w, wz, 0)
     added = None if bias is None else channel_vector(g, bias, g.rank(x))

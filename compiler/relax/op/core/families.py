@@ -34,15 +34,9 @@ def unary(
 
 
 def elementwise(
-    name: str,
-    declared: Callable[..., Expr],
-    doc: str,
-    te: TeForm,
-    infer: InferRule,
-    flops: int,
-    gradient: Gradient | RefusedPart,
-    pattern: OpPatternKind = OpPatternKind.ELEMWISE,
-) -> Callable[..., Call]:
+    name: str, declared: Callable[..., Expr], doc: str, te: TeForm, infer: InferRule, flops: int,
+    gradient: Gradient | RefusedPart, pattern: OpPatternKind = OpPatternKind.ELEMWISE,
+) -> Callable[..., Call]:  # fmt: skip
     """Make an operator of `declared`, which only has the parameters; its layout follows its inputs."""
     declared.__name__ = declared.__qualname__ = name.rpartition(".")[2]
     declared.__doc__ = doc

@@ -167,23 +167,12 @@ OPERATORS: dict[str, Operator] = {}
 
 
 def operator(
-    name: str,
-    *,
-    infer: InferRule,
-    te: TeForm | RefusedPart,
-    pattern: OpPatternKind,
-    flops: Count | RefusedPart,
-    layout: LayoutRule | RefusedPart,
-    gradient: Gradient | RefusedPart,
-    legalize: Legalize | RefusedPart | None = None,
-    host: HostForm | RefusedPart | None = None,
-    bytes: Count | RefusedPart = inputs_and_outputs,
-    pure: bool = True,
-    precision: Literal["always", "follow", "never"] = "follow",
-    canonical: Canonical | None = None,
-    normalize: Normalize | None = None,
-    proven: Proven | None = None,
-) -> Callable[[Callable[P, Expr]], Callable[P, Call]]:
+    name: str, *, infer: InferRule, te: TeForm | RefusedPart, pattern: OpPatternKind, flops: Count | RefusedPart,
+    layout: LayoutRule | RefusedPart, gradient: Gradient | RefusedPart, legalize: Legalize | RefusedPart | None = None,
+    host: HostForm | RefusedPart | None = None, bytes: Count | RefusedPart = inputs_and_outputs, pure: bool = True,
+    precision: Literal["always", "follow", "never"] = "follow", canonical: Canonical | None = None,
+    normalize: Normalize | None = None, proven: Proven | None = None,
+) -> Callable[[Callable[P, Expr]], Callable[P, Call]]:  # fmt: skip
     """Declare the operator `name`; the decorated function's signature says what it takes.
 
     `canonical(attributes)` completes the given attributes: an int that stands for several, a layout that follows from

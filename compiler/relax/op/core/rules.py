@@ -14,14 +14,9 @@ from compiler.tir.nodes import PrimExpr
 
 
 def like(
-    name: str,
-    *,
-    floats: bool = False,
-    integers: bool = False,
-    numbers: bool = False,
-    bools: bool = False,
+    name: str, *, floats: bool = False, integers: bool = False, numbers: bool = False, bools: bool = False,
     dtype: str | None = None,
-) -> InferRule:
+) -> InferRule:  # fmt: skip
     """Make the result like the tensor argument `name`.
     Its elements must be of one of the requested kinds: floating point, integers, both (`numbers`), truth values."""
 
@@ -67,14 +62,9 @@ def check_kind(use: Use, names: Sequence[str], *, floats: bool, integers: bool, 
 
 
 def broadcast(
-    first: str = "x1",
-    second: str = "x2",
-    *,
-    floats: bool = False,
-    integers: bool = False,
-    bools: bool = False,
+    first: str = "x1", second: str = "x2", *, floats: bool = False, integers: bool = False, bools: bool = False,
     dtype: str | None = None,
-) -> InferRule:
+) -> InferRule:  # fmt: skip
     """The result has the shape that two tensors broadcast to, and their common element type, or `dtype`."""
 
     def rule(use: Use) -> StructInfo:

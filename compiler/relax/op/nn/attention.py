@@ -86,14 +86,9 @@ _PARTS: dict[str, Any] = {
 
 @operator("relax.nn.attention", infer=_info, te=_attention, **_PARTS)
 def _plain_attention(
-    query: TensorArg,
-    key: TensorArg,
-    value: TensorArg,
-    bias: OptionalTensor = None,
-    scale: float | None = None,
-    causal_mask: str | None = None,
-    window_size: int | None = None,
-) -> Expr:
+    query: TensorArg, key: TensorArg, value: TensorArg, bias: OptionalTensor = None, scale: float | None = None,
+    causal_mask: str | None = None, window_size: int | None = None,
+) -> Expr:  # fmt: skip
     """Take softmax(query key^T * scale) value, of (batch, length, heads, width) tensors.
 
     `scale` is 1 / sqrt(width) unless given. `causal_mask` lets a query see keys up to its own position, counted from
@@ -104,26 +99,16 @@ def _plain_attention(
 
 @operator("relax.nn.attention_bias", infer=_info, te=_attention, **_PARTS)
 def attention_bias(
-    query: TensorArg,
-    key: TensorArg,
-    value: TensorArg,
-    bias: OptionalTensor = None,
-    scale: float | None = None,
-    causal_mask: str | None = None,
-    window_size: int | None = None,
-) -> Expr:
+    query: TensorArg, key: TensorArg, value: TensorArg, bias: OptionalTensor = None, scale: float | None = None,
+    causal_mask: str | None = None, window_size: int | None = None,
+) -> Expr:  # fmt: skip
     """Take softmax(query key^T * scale + bias) value; `bias` broadcasts to (batch, heads, queries, keys)."""
 
 
 def attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    scale: float | None = None,
-    causal_mask: str | None = None,
+    query: Any, key: Any, value: Any, bias: Any = None, scale: float | None = None, causal_mask: str | None = None,
     window_size: int | None = None,
-) -> Call:
+) -> Call:  # fmt: skip
     """Call `relax.nn.attention`, or with a bias `relax.nn.attention_bias`."""
     declared = _plain_attention if bias is None else attention_bias
     return declared(query, key, value, bias, scale, causal_mask, window_size)
@@ -198,17 +183,10 @@ _VAR_LEN = {**_PARTS, "gradient": refused("training takes sequences of one lengt
 
 @operator("relax.nn.attention_var_len", infer=_var_len_info, te=_attention_var_len, **_VAR_LEN)
 def attention_var_len(
-    queries: TensorArg,
-    keys: TensorArg,
-    values: TensorArg,
-    seqstart_q: TensorArg,
-    max_seqlen_q: TensorArg,
-    seqstart_k: OptionalTensor = None,
-    max_seqlen_k: OptionalTensor = None,
-    scale: float | None = None,
-    causal_mask: str | None = None,
-    window_size: int | None = None,
-) -> Expr:
+    queries: TensorArg, keys: TensorArg, values: TensorArg, seqstart_q: TensorArg, max_seqlen_q: TensorArg,
+    seqstart_k: OptionalTensor = None, max_seqlen_k: OptionalTensor = None, scale: float | None = None,
+    causal_mask: str | None = None, window_size: int | None = None,
+) -> Expr:  # fmt: skip
     """Take attention of sequences of several lengths that lie end to end in one batch.
 
     `seqstart_q` has the start of each sequence, and the end of the last; `seqstart_k` likewise for keys (those of

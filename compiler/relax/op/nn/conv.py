@@ -182,33 +182,19 @@ def _transposed(rank: int) -> Callable[[Callable[..., Expr]], Callable[..., Call
 
 @_convolution(1)
 def conv1d(
-    data: TensorArg,
-    weight: TensorArg,
-    strides: Ints = 1,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "OIW",
-    out_layout: str | None = None,
+    data: TensorArg, weight: TensorArg, strides: Ints = 1, padding: Ints = 0, dilation: Ints = 1, groups: int = 1,
+    data_layout: str = "NCW", kernel_layout: str = "OIW", out_layout: str | None = None,
     out_dtype: OptionalDtype = None,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Move filters along one dimension, as `conv2d` along two."""
 
 
 @_convolution(2)
 def conv2d(
-    data: TensorArg,
-    weight: TensorArg,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str | None = None,
+    data: TensorArg, weight: TensorArg, strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
+    groups: int = 1, data_layout: str = "NCHW", kernel_layout: str = "OIHW", out_layout: str | None = None,
     out_dtype: OptionalDtype = None,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Move filters over images: an element of the result sums the products of a window and a filter.
 
     `padding` is one number, (height, width) or (top, left, bottom, right). Channels and filters are in `groups` that
@@ -218,51 +204,28 @@ def conv2d(
 
 @_convolution(3)
 def conv3d(
-    data: TensorArg,
-    weight: TensorArg,
-    strides: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1),
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "OIDHW",
-    out_layout: str | None = None,
-    out_dtype: OptionalDtype = None,
-) -> Expr:
+    data: TensorArg, weight: TensorArg, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
+    dilation: Ints = (1, 1, 1), groups: int = 1, data_layout: str = "NCDHW", kernel_layout: str = "OIDHW",
+    out_layout: str | None = None, out_dtype: OptionalDtype = None,
+) -> Expr:  # fmt: skip
     """Move filters through volumes, as `conv2d` over images."""
 
 
 @_transposed(1)
 def conv1d_transpose(
-    data: TensorArg,
-    weight: TensorArg,
-    strides: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "IOW",
-    out_layout: str | None = None,
-    out_dtype: OptionalDtype = None,
-) -> Expr:
+    data: TensorArg, weight: TensorArg, strides: Ints = 1, padding: Ints = 0, output_padding: Ints = 0,
+    dilation: Ints = 1, groups: int = 1, data_layout: str = "NCW", kernel_layout: str = "IOW",
+    out_layout: str | None = None, out_dtype: OptionalDtype = None,
+) -> Expr:  # fmt: skip
     """Add weighted filters along one dimension, as `conv2d_transpose` along two."""
 
 
 @_transposed(2)
 def conv2d_transpose(
-    data: TensorArg,
-    weight: TensorArg,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    output_padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW",
-    out_layout: str | None = None,
-    out_dtype: OptionalDtype = None,
-) -> Expr:
+    data: TensorArg, weight: TensorArg, strides: Ints = (1, 1), padding: Ints = (0, 0), output_padding: Ints = (0, 0),
+    dilation: Ints = (1, 1), groups: int = 1, data_layout: str = "NCHW", kernel_layout: str = "IOHW",
+    out_layout: str | None = None, out_dtype: OptionalDtype = None,
+) -> Expr:  # fmt: skip
     """Add to the result a weighted filter for each element of the data: a convolution transposed.
 
     A dimension of n becomes (n - 1) * stride - padding + (taps - 1) * dilation + 1 + output_padding.
@@ -271,16 +234,8 @@ def conv2d_transpose(
 
 @_transposed(3)
 def conv3d_transpose(
-    data: TensorArg,
-    weight: TensorArg,
-    strides: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    output_padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1),
-    groups: int = 1,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "IODHW",
-    out_layout: str | None = None,
-    out_dtype: OptionalDtype = None,
-) -> Expr:
+    data: TensorArg, weight: TensorArg, strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
+    output_padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), groups: int = 1, data_layout: str = "NCDHW",
+    kernel_layout: str = "IODHW", out_layout: str | None = None, out_dtype: OptionalDtype = None,
+) -> Expr:  # fmt: skip
     """Add weighted filters to volumes, as `conv2d_transpose` to images."""

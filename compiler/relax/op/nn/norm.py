@@ -113,14 +113,9 @@ def _layer_norm(
     precision="never",
 )
 def layer_norm(
-    data: TensorArg,
-    gamma: TensorArg,
-    beta: TensorArg,
-    axes: Ints,
-    epsilon: float = 1e-05,
-    center: bool = True,
+    data: TensorArg, gamma: TensorArg, beta: TensorArg, axes: Ints, epsilon: float = 1e-05, center: bool = True,
     scale: bool = True,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Take (data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance along `axes`.
 
     `gamma` and `beta` have the shape of the axes. Without `scale` gamma is left out, without `center` beta.
@@ -192,18 +187,9 @@ def _batch_norm(
     precision="never",
 )
 def batch_norm(
-    data: TensorArg,
-    gamma: TensorArg,
-    beta: TensorArg,
-    moving_mean: TensorArg,
-    moving_var: TensorArg,
-    axis: int,
-    epsilon: float = 1e-05,
-    center: bool = True,
-    scale: bool = True,
-    momentum: float = 0.1,
-    training: bool = True,
-) -> Expr:
+    data: TensorArg, gamma: TensorArg, beta: TensorArg, moving_mean: TensorArg, moving_var: TensorArg, axis: int,
+    epsilon: float = 1e-05, center: bool = True, scale: bool = True, momentum: float = 0.1, training: bool = True,
+) -> Expr:  # fmt: skip
     """Normalise each channel, along `axis`, over all other dimensions; three results.
 
     In `training` mean and variance are the data's own, and the moving ones come back as
@@ -267,16 +253,9 @@ def _group_norm(
     precision="never",
 )
 def group_norm(
-    data: TensorArg,
-    gamma: TensorArg,
-    beta: TensorArg,
-    num_groups: int,
-    channel_axis: int,
-    axes: Ints,
-    epsilon: float = 1e-05,
-    center: bool = True,
-    scale: bool = True,
-) -> Expr:
+    data: TensorArg, gamma: TensorArg, beta: TensorArg, num_groups: int, channel_axis: int, axes: Ints,
+    epsilon: float = 1e-05, center: bool = True, scale: bool = True,
+) -> Expr:  # fmt: skip
     """Normalise over `axes` and over the channels of each of `num_groups` equal groups.
 
     `gamma` and `beta` have one number a channel. Without `scale` gamma is left out, without `center` beta.
@@ -301,13 +280,7 @@ def _instance_norm(
     precision="never",
 )
 def instance_norm(
-    data: TensorArg,
-    gamma: TensorArg,
-    beta: TensorArg,
-    channel_axis: int,
-    axes: Ints,
-    epsilon: float = 1e-05,
-    center: bool = True,
-    scale: bool = True,
-) -> Expr:
+    data: TensorArg, gamma: TensorArg, beta: TensorArg, channel_axis: int, axes: Ints, epsilon: float = 1e-05,
+    center: bool = True, scale: bool = True,
+) -> Expr:  # fmt: skip
     """Normalise each channel of each instance over `axes`; `gamma` and `beta` have one number a channel."""

@@ -122,31 +122,17 @@ def _pool(name: str, rank: int, kind: str) -> _Declare:
 
 @_pool("max_pool1d", 1, "max")
 def max_pool1d(
-    data: TensorArg,
-    pool_size: Ints = (1,),
-    strides: Ints = (1,),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCW",
-    out_layout: str | None = None,
-) -> Expr:
+    data: TensorArg, pool_size: Ints = (1,), strides: Ints = (1,), padding: Ints = (0, 0), dilation: Ints = (1,),
+    ceil_mode: bool = False, count_include_pad: bool = False, layout: str = "NCW", out_layout: str | None = None,
+) -> Expr:  # fmt: skip
     """Take the largest element of windows along one dimension, as `max_pool2d` of two."""
 
 
 @_pool("max_pool2d", 2, "max")
 def max_pool2d(
-    data: TensorArg,
-    pool_size: Ints = (1, 1),
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Expr:
+    data: TensorArg, pool_size: Ints = (1, 1), strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
+    ceil_mode: bool = False, count_include_pad: bool = False, layout: str = "NCHW", out_layout: str | None = None,
+) -> Expr:  # fmt: skip
     """Take the largest element of windows of `pool_size` that move over images.
 
     `padding` is one number, (height, width) or (top, left, bottom, right). With `ceil_mode` a window that only begins
@@ -156,46 +142,26 @@ def max_pool2d(
 
 @_pool("max_pool3d", 3, "max")
 def max_pool3d(
-    data: TensorArg,
-    pool_size: Ints = (1, 1, 1),
-    strides: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCDHW",
+    data: TensorArg, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
+    dilation: Ints = (1, 1, 1), ceil_mode: bool = False, count_include_pad: bool = False, layout: str = "NCDHW",
     out_layout: str | None = None,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Take the largest element of windows in volumes, as `max_pool2d` in images."""
 
 
 @_pool("avg_pool1d", 1, "avg")
 def avg_pool1d(
-    data: TensorArg,
-    pool_size: Ints = (1,),
-    strides: Ints = (1,),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    layout: str = "NCW",
-    out_layout: str | None = None,
-) -> Expr:
+    data: TensorArg, pool_size: Ints = (1,), strides: Ints = (1,), padding: Ints = (0, 0), dilation: Ints = (1,),
+    ceil_mode: bool = False, count_include_pad: bool = True, layout: str = "NCW", out_layout: str | None = None,
+) -> Expr:  # fmt: skip
     """Take the mean of windows along one dimension, as `avg_pool2d` of two."""
 
 
 @_pool("avg_pool2d", 2, "avg")
 def avg_pool2d(
-    data: TensorArg,
-    pool_size: Ints = (1, 1),
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = False,
-    layout: str = "NCHW",
-    out_layout: str | None = None,
-) -> Expr:
+    data: TensorArg, pool_size: Ints = (1, 1), strides: Ints = (1, 1), padding: Ints = (0, 0), dilation: Ints = (1, 1),
+    ceil_mode: bool = False, count_include_pad: bool = False, layout: str = "NCHW", out_layout: str | None = None,
+) -> Expr:  # fmt: skip
     """Take the mean of windows of `pool_size` that move over images.
 
     The mean divides by how much of a window lies inside, or with `count_include_pad` inside the padded image.
@@ -204,16 +170,10 @@ def avg_pool2d(
 
 @_pool("avg_pool3d", 3, "avg")
 def avg_pool3d(
-    data: TensorArg,
-    pool_size: Ints = (1, 1, 1),
-    strides: Ints = (1, 1, 1),
-    padding: Ints = (0, 0, 0),
-    dilation: Ints = (1, 1, 1),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    layout: str = "NCDHW",
+    data: TensorArg, pool_size: Ints = (1, 1, 1), strides: Ints = (1, 1, 1), padding: Ints = (0, 0, 0),
+    dilation: Ints = (1, 1, 1), ceil_mode: bool = False, count_include_pad: bool = True, layout: str = "NCDHW",
     out_layout: str | None = None,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Take the mean of windows in volumes, as `avg_pool2d` in images."""
 
 

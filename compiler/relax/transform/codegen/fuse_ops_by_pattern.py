@@ -19,14 +19,9 @@ from compiler.relax.transform.passes import relax_pass
 
 @relax_pass("FuseOpsByPattern")
 def fuse_ops_by_pattern(
-    mod: IRModule,
-    context: PassContext,
-    *,
-    patterns: Sequence[FusionPattern | Sequence[Any]],
-    bind_constants: bool = True,
-    annotate_codegen: bool = False,
-    entry_functions: Sequence[str] | None = None,
-) -> IRModule:
+    mod: IRModule, context: PassContext, *, patterns: Sequence[FusionPattern | Sequence[Any]],
+    bind_constants: bool = True, annotate_codegen: bool = False, entry_functions: Sequence[str] | None = None,
+) -> IRModule:  # fmt: skip
     """Make a function of what each pattern matches, with the pattern's name as its attribute "Composite".
 
         lv = R.nn.conv2d(x, w)           def fused_relax_nn_conv2d_relax_nn_relu(x, w):   # Composite: mine.conv2d_relu

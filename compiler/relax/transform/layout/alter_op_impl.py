@@ -30,14 +30,10 @@ OPERATOR_NAME = "operator_name"
 
 @relax_pass("AlterOpImpl")
 def alter_op_impl(
-    mod: IRModule,
-    context: PassContext,
-    *,
-    op_impl_map: Mapping[str, n.PrimFunc],
-    op_buffer_transforms: Mapping[str, Sequence[MapLike]],
-    op_buffer_axis_separators: Mapping[str, Any] | None = None,
+    mod: IRModule, context: PassContext, *, op_impl_map: Mapping[str, n.PrimFunc],
+    op_buffer_transforms: Mapping[str, Sequence[MapLike]], op_buffer_axis_separators: Mapping[str, Any] | None = None,
     op_buffer_input_axis_separators: Mapping[str, Any] | None = None,
-) -> IRModule:
+) -> IRModule:  # fmt: skip
     """Replace calls of kernels by others that `op_impl_map` gives for their attribute "operator_name".
 
         lv = R.call_tir(cls.product, (x, w), …)    →    lv = R.layout_transform(x, lambda i, j: (i // 4, j, i % 4))

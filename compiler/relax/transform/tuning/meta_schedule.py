@@ -52,15 +52,9 @@ def tune_tir(mod: IRModule, context: PassContext, *, work_dir: str, max_trials_g
 
 @relax_pass("MetaScheduleTuneIRMod")
 def tune_module(
-    mod: IRModule,
-    context: PassContext,
-    *,
-    params: Mapping[str, Any],
-    work_dir: str,
-    max_trials_global: int,
-    max_trials_per_task: int | None = None,
-    op_names: Sequence[str] | None = None,
-) -> IRModule:
+    mod: IRModule, context: PassContext, *, params: Mapping[str, Any], work_dir: str, max_trials_global: int,
+    max_trials_per_task: int | None = None, op_names: Sequence[str] | None = None,
+) -> IRModule:  # fmt: skip
     """Tune the kernels that a model's graphs call, and record what is found in a folder.
 
     The module stays as it is.

@@ -24,14 +24,9 @@ _NOTHING = r.TupleStructInfo(())
 
 @relax_pass("LazyTransformParams")
 def lazy_transform_params(
-    mod: IRModule,
-    context: PassContext,
-    *,
-    fget_item: str = "get_item",
-    fset_item: str | None = "set_item",
-    extra_get_item_params: Sequence[r.Var] | None = None,
-    extra_set_item_params: Sequence[r.Var] | None = None,
-) -> IRModule:
+    mod: IRModule, context: PassContext, *, fget_item: str = "get_item", fset_item: str | None = "set_item",
+    extra_get_item_params: Sequence[r.Var] | None = None, extra_set_item_params: Sequence[r.Var] | None = None,
+) -> IRModule:  # fmt: skip
     """Make functions that transform weights load each when it is needed, and pass on each result at once.
 
         def main_transform_params(params):        def main_transform_params():

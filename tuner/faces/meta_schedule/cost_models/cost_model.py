@@ -112,18 +112,11 @@ class XGBModel(CostModel):
     """
 
     def __init__(
-        self,
-        *,
-        extractor: FeatureExtractor | str = "per-store-feature",
-        config: XGBConfig = _CONFIG,
-        num_warmup_samples: int = 100,
-        early_stopping_rounds: int = 50,
-        verbose_eval: int = 25,
-        average_peak_n: int = 32,
-        adaptive_training: bool = True,
-        num_tuning_cores: int | None = None,
+        self, *, extractor: FeatureExtractor | str = "per-store-feature", config: XGBConfig = _CONFIG,
+        num_warmup_samples: int = 100, early_stopping_rounds: int = 50, verbose_eval: int = 25,
+        average_peak_n: int = 32, adaptive_training: bool = True, num_tuning_cores: int | None = None,
         tree_method: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.extractor = FeatureExtractor.create(extractor) if isinstance(extractor, str) else extractor
         self.config = config._replace(nthread=num_tuning_cores or config.nthread)
         if tree_method is not None:

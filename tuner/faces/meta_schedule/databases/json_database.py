@@ -45,14 +45,9 @@ class JSONDatabase(MemoryDatabase):
     """
 
     def __init__(
-        self,
-        path_workload: str | None = None,
-        path_tuning_record: str | None = None,
-        *,
-        work_dir: str | None = None,
-        allow_missing: bool = True,
-        module_equality: Equality = "structural",
-    ) -> None:
+        self, path_workload: str | None = None, path_tuning_record: str | None = None, *, work_dir: str | None = None,
+        allow_missing: bool = True, module_equality: Equality = "structural",
+    ) -> None:  # fmt: skip
         super().__init__(module_equality)
         folder = Path(work_dir) if work_dir is not None else None
         self._workload_file = _path(path_workload, folder, "database_workload.json", "path_workload")

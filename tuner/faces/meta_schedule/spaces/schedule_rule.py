@@ -168,15 +168,10 @@ class MultiLevelTiling(ScheduleRule):
     innermost at most `max_innermost_factor`."""
 
     def __init__(
-        self,
-        structure: str,
-        tile_binds: list[str] | None = None,
-        max_innermost_factor: int | None = None,
-        vector_load_lens: list[int] | None = None,
-        reuse_read: ReuseType | None = None,
-        reuse_write: ReuseType | None = None,
-        filter_fn: Callable[[Schedule, BlockRV], bool] | None = None,
-    ) -> None:
+        self, structure: str, tile_binds: list[str] | None = None, max_innermost_factor: int | None = None,
+        vector_load_lens: list[int] | None = None, reuse_read: ReuseType | None = None,
+        reuse_write: ReuseType | None = None, filter_fn: Callable[[Schedule, BlockRV], bool] | None = None,
+    ) -> None:  # fmt: skip
         if not structure or set(structure) - {"S", "R"}:
             raise TuningError(f"{structure!r} is no tile structure", hint='write S and R, for example "SSRSRS"')
         if tile_binds or vector_load_lens:
