@@ -41,40 +41,25 @@ def _through(use: Backward) -> Gradients:
 
 
 @operator(
-    "relax.grad.no_grad",
-    infer=_same,
-    te=_itself,
-    pattern=OpPatternKind.ELEMWISE,
-    flops=nothing,
-    layout=follows,
+    "relax.grad.no_grad", infer=_same, te=_itself, pattern=OpPatternKind.ELEMWISE, flops=nothing, layout=follows,
     gradient=flat,
-)
+)  # fmt: skip
 def no_grad(input: TensorArg) -> Expr:
     """Give a tensor that no gradient passes through."""
 
 
 @operator(
-    "relax.grad.start_checkpoint",
-    infer=_same,
-    te=_itself,
-    pattern=OpPatternKind.ELEMWISE,
-    flops=nothing,
-    layout=follows,
-    gradient=_through,
-)
+    "relax.grad.start_checkpoint", infer=_same, te=_itself, pattern=OpPatternKind.ELEMWISE, flops=nothing,
+    layout=follows, gradient=_through,
+)  # fmt: skip
 def start_checkpoint(input: TensorArg) -> Expr:
     """Mark the begin of a part whose values are recomputed for the gradients instead of kept."""
 
 
 @operator(
-    "relax.grad.end_checkpoint",
-    infer=_same,
-    te=_itself,
-    pattern=OpPatternKind.ELEMWISE,
-    flops=nothing,
-    layout=follows,
+    "relax.grad.end_checkpoint", infer=_same, te=_itself, pattern=OpPatternKind.ELEMWISE, flops=nothing, layout=follows,
     gradient=_through,
-)
+)  # fmt: skip
 def end_checkpoint(input: TensorArg) -> Expr:
     """Mark where a part ends that `start_checkpoint` began."""
 
@@ -98,15 +83,9 @@ def _nll_backward(
 
 
 @operator(
-    "relax.grad.nll_loss_backward",
-    infer=_like_second("predictions"),
-    te=_nll_backward,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(1, 1),
-    layout=as_written,
-    gradient=_SECOND,
-    precision="never",
-)
+    "relax.grad.nll_loss_backward", infer=_like_second("predictions"), te=_nll_backward, pattern=OpPatternKind.OPAQUE,
+    flops=per_input(1, 1), layout=as_written, gradient=_SECOND, precision="never",
+)  # fmt: skip
 def nll_loss_backward(
     output_grad: TensorArg,
     predictions: TensorArg,
@@ -119,14 +98,10 @@ def nll_loss_backward(
 
 
 @operator(
-    "relax.grad.take_backward",
-    infer=_like_second("x"),
+    "relax.grad.take_backward", infer=_like_second("x"),
     te=lambda output_grad, x, indices, axis: topi.take_backward(output_grad, x, indices, axis),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(1),
-    layout=as_written,
-    gradient=_SECOND,
-)
+    pattern=OpPatternKind.OPAQUE, flops=per_input(1), layout=as_written, gradient=_SECOND,
+)  # fmt: skip
 def take_backward(output_grad: TensorArg, x: TensorArg, indices: TensorArg, axis: int | None = None) -> Expr:
     """Take the gradient of `x` in take(x, indices, axis): add slices where they were taken from."""
 
@@ -157,15 +132,10 @@ def _max_pool_backward(
 
 
 @operator(
-    "relax.grad.max_pool2d_backward",
-    infer=_pool_info,
-    te=_max_pool_backward,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(4, 1),
-    layout=as_written,
-    gradient=_SECOND,
+    "relax.grad.max_pool2d_backward", infer=_pool_info, te=_max_pool_backward, pattern=OpPatternKind.OPAQUE,
+    flops=per_input(4, 1), layout=as_written, gradient=_SECOND,
     canonical=pool_canonical("relax.grad.max_pool2d_backward", 2),
-)
+)  # fmt: skip
 def max_pool2d_backward(
     output_grad: TensorArg, data: TensorArg, pool_size: Ints = (1, 1), strides: Ints = (1, 1),
     padding: Ints = (0, 0, 0, 0), dilation: Ints = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False,
@@ -193,15 +163,10 @@ def _avg_pool_backward(
 
 
 @operator(
-    "relax.grad.avg_pool2d_backward",
-    infer=_avg_pool_info,
-    te=_avg_pool_backward,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(4, 1),
-    layout=as_written,
-    gradient=_SECOND,
+    "relax.grad.avg_pool2d_backward", infer=_avg_pool_info, te=_avg_pool_backward, pattern=OpPatternKind.OPAQUE,
+    flops=per_input(4, 1), layout=as_written, gradient=_SECOND,
     canonical=pool_canonical("relax.grad.avg_pool2d_backward", 2),
-)
+)  # fmt: skip
 def avg_pool2d_backward(
     output_grad: TensorArg, data: TensorArg, pool_size: Ints = (1, 1), strides: Ints = (1, 1),
     padding: Ints = (0, 0, 0, 0), dilation: Ints = (1, 1), ceil_mode: bool = False, count_include_pad: bool = False,

@@ -163,14 +163,9 @@ def _grid_sample(
 
 
 @operator(
-    "relax.image.grid_sample",
-    infer=_sample_info,
-    te=_grid_sample,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_output(16),
-    layout=as_written,
-    gradient=slopes.grid_sample,
-)
+    "relax.image.grid_sample", infer=_sample_info, te=_grid_sample, pattern=OpPatternKind.OPAQUE, flops=per_output(16),
+    layout=as_written, gradient=slopes.grid_sample,
+)  # fmt: skip
 def grid_sample(
     data: TensorArg,
     grid: TensorArg,
@@ -211,14 +206,9 @@ def _affine_grid(data: Tensor, size: Any, align_corners: bool) -> Tensor:
 
 
 @operator(
-    "relax.image.affine_grid",
-    infer=_affine_info,
-    te=_affine_grid,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_output(6),
-    layout=as_written,
-    gradient=slopes.affine_grid,
-)
+    "relax.image.affine_grid", infer=_affine_info, te=_affine_grid, pattern=OpPatternKind.OPAQUE, flops=per_output(6),
+    layout=as_written, gradient=slopes.affine_grid,
+)  # fmt: skip
 def affine_grid(data: TensorArg, size: ShapeArg, align_corners: bool = True) -> Expr:
     """Give the points, from -1 to 1, to which affine matrices map the pixels of `size`.
 

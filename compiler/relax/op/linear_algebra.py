@@ -62,15 +62,10 @@ def _matmul_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.matmul",
-    infer=_matmul_info,
-    te=lambda x1, x2, out_dtype: topi.matmul(x1, x2, out_dtype=out_dtype or None),
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=_matmul_flops,
-    layout=_matmul_layout,
-    gradient=slopes.matmul,
+    "relax.matmul", infer=_matmul_info, te=lambda x1, x2, out_dtype: topi.matmul(x1, x2, out_dtype=out_dtype or None),
+    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE, flops=_matmul_flops, layout=_matmul_layout, gradient=slopes.matmul,
     precision="always",
-)
+)  # fmt: skip
 def matmul(x1: TensorArg, x2: TensorArg, out_dtype: OptionalDtype = None) -> Expr:
     """Multiply matrices, with numpy's rules for vectors and for the dimensions before the last two."""
 
@@ -92,14 +87,9 @@ def _outer_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.outer",
-    infer=_outer_info,
-    te=lambda x1, x2: topi.tensordot(x1, x2, 0),
-    pattern=OpPatternKind.BROADCAST,
-    flops=per_output(1),
-    layout=as_written,
-    gradient=slopes.outer,
-)
+    "relax.outer", infer=_outer_info, te=lambda x1, x2: topi.tensordot(x1, x2, 0), pattern=OpPatternKind.BROADCAST,
+    flops=per_output(1), layout=as_written, gradient=slopes.outer,
+)  # fmt: skip
 def outer(x1: TensorArg, x2: TensorArg) -> Expr:
     """Multiply each element of one vector by each of another."""
 
@@ -132,14 +122,9 @@ def _einsum_flops(call: Call) -> PrimExpr | None:
 
 
 @operator(
-    "relax.einsum",
-    infer=_einsum_info,
-    te=lambda operands, subscripts: topi.einsum(subscripts, *operands),
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=_einsum_flops,
-    layout=as_written,
-    gradient=slopes.einsum,
-)
+    "relax.einsum", infer=_einsum_info, te=lambda operands, subscripts: topi.einsum(subscripts, *operands),
+    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE, flops=_einsum_flops, layout=as_written, gradient=slopes.einsum,
+)  # fmt: skip
 def einsum(operands: TensorsArg, subscripts: str) -> Expr:
     """Sum products of elements as `subscripts` says, by numpy's rules: "ij,jk->ik"."""
 

@@ -79,15 +79,9 @@ def _roi_align(
 
 
 @operator(
-    "relax.vision.roi_align",
-    infer=_align_info,
-    te=_roi_align,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_output(48),
-    layout=as_written,
-    gradient=_DETECTOR,
-    canonical=_pooled_size("relax.vision.roi_align"),
-)
+    "relax.vision.roi_align", infer=_align_info, te=_roi_align, pattern=OpPatternKind.OPAQUE, flops=per_output(48),
+    layout=as_written, gradient=_DETECTOR, canonical=_pooled_size("relax.vision.roi_align"),
+)  # fmt: skip
 def roi_align(
     data: TensorArg, rois: TensorArg, pooled_size: Ints, spatial_scale: float, sample_ratio: int = -1,
     aligned: bool = False, layout: str = "NCHW", mode: Any = "avg",
@@ -105,15 +99,10 @@ def _roi_pool(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float
 
 
 @operator(
-    "relax.vision.roi_pool",
-    infer=lambda use: _regions_info(use, ("NCHW",)),
-    te=_roi_pool,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_output(16),
-    layout=as_written,
-    gradient=_DETECTOR,
+    "relax.vision.roi_pool", infer=lambda use: _regions_info(use, ("NCHW",)), te=_roi_pool,
+    pattern=OpPatternKind.OPAQUE, flops=per_output(16), layout=as_written, gradient=_DETECTOR,
     canonical=_pooled_size("relax.vision.roi_pool"),
-)
+)  # fmt: skip
 def roi_pool(
     data: TensorArg, rois: TensorArg, pooled_size: Ints, spatial_scale: float, layout: str = "NCHW"
 ) -> Expr:
@@ -145,14 +134,9 @@ def _counts_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.vision.get_valid_counts",
-    infer=_counts_info,
-    te=topi.vision.get_valid_counts,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(1),
-    layout=as_written,
-    gradient=_CHOICE,
-)
+    "relax.vision.get_valid_counts", infer=_counts_info, te=topi.vision.get_valid_counts, pattern=OpPatternKind.OPAQUE,
+    flops=per_input(1), layout=as_written, gradient=_CHOICE,
+)  # fmt: skip
 def get_valid_counts(data: TensorArg, score_threshold: float = 0, id_index: int = 0, score_index: int = 1) -> Expr:
     """Move boxes whose score is above the threshold to the front.
     Returns their number, the boxes, and their old places.
@@ -184,14 +168,9 @@ def _suppression_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.vision.non_max_suppression",
-    infer=_suppression_info,
-    te=topi.vision.non_max_suppression,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(16),
-    layout=as_written,
-    gradient=_CHOICE,
-)
+    "relax.vision.non_max_suppression", infer=_suppression_info, te=topi.vision.non_max_suppression,
+    pattern=OpPatternKind.OPAQUE, flops=per_input(16), layout=as_written, gradient=_CHOICE,
+)  # fmt: skip
 def non_max_suppression(
     data: TensorArg, valid_count: TensorArg, indices: TensorArg, max_output_size: int = -1, iou_threshold: float = 0.5,
     force_suppress: bool = False, top_k: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = 0,
@@ -239,14 +218,9 @@ def _all_classes_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.vision.all_class_non_max_suppression",
-    infer=_all_classes_info,
-    te=topi.vision.all_class_non_max_suppression,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(16, 1),
-    layout=as_written,
-    gradient=_CHOICE,
-)
+    "relax.vision.all_class_non_max_suppression", infer=_all_classes_info, te=topi.vision.all_class_non_max_suppression,
+    pattern=OpPatternKind.OPAQUE, flops=per_input(16, 1), layout=as_written, gradient=_CHOICE,
+)  # fmt: skip
 def all_class_non_max_suppression(
     boxes: TensorArg,
     scores: TensorArg,
@@ -304,14 +278,9 @@ def _multibox(
 
 
 @operator(
-    "relax.vision.multibox_transform_loc",
-    infer=_multibox_info,
-    te=_multibox,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(16),
-    layout=as_written,
-    gradient=_DETECTOR,
-)
+    "relax.vision.multibox_transform_loc", infer=_multibox_info, te=_multibox, pattern=OpPatternKind.OPAQUE,
+    flops=per_input(16), layout=as_written, gradient=_DETECTOR,
+)  # fmt: skip
 def multibox_transform_loc(
     cls_pred: TensorArg, loc_pred: TensorArg, anchor: TensorArg, clip: bool = False, threshold: float = 0.0,
     variances: Any = (1.0, 1.0, 1.0, 1.0), keep_background: bool = True, apply_softmax: bool = True,

@@ -42,15 +42,11 @@ def _quantize_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.quantize",
-    infer=_quantize_info,
+    "relax.quantize", infer=_quantize_info,
     te=lambda data, scale, zero_point, axis, out_dtype: topi.nn.quantize(data, scale, zero_point, axis, out_dtype),
-    pattern=OpPatternKind.BROADCAST,
-    flops=per_output(4),
-    layout=follows_with_axis("axis"),
-    gradient=_AFTER_TRAINING,
+    pattern=OpPatternKind.BROADCAST, flops=per_output(4), layout=follows_with_axis("axis"), gradient=_AFTER_TRAINING,
     precision="never",
-)
+)  # fmt: skip
 def quantize(
     data: TensorArg, scale: TensorArg, zero_point: TensorArg, axis: int = -1, out_dtype: Dtype = "int8"
 ) -> Expr:
@@ -70,15 +66,11 @@ def _dequantize_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.dequantize",
-    infer=_dequantize_info,
+    "relax.dequantize", infer=_dequantize_info,
     te=lambda data, scale, zero_point, axis, out_dtype: topi.nn.dequantize(data, scale, zero_point, axis, out_dtype),
-    pattern=OpPatternKind.BROADCAST,
-    flops=per_output(2),
-    layout=follows_with_axis("axis"),
-    gradient=_AFTER_TRAINING,
+    pattern=OpPatternKind.BROADCAST, flops=per_output(2), layout=follows_with_axis("axis"), gradient=_AFTER_TRAINING,
     precision="never",
-)
+)  # fmt: skip
 def dequantize(
     data: TensorArg, scale: TensorArg, zero_point: TensorArg, axis: int = -1, out_dtype: Dtype = "float32"
 ) -> Expr:

@@ -37,14 +37,9 @@ def _fma(x1: Tensor, x2: Tensor, x3: Tensor) -> Tensor:
 
 
 @operator(
-    "relax.ewise_fma",
-    infer=_fma_info,
-    te=_fma,
-    pattern=OpPatternKind.ELEMWISE,
-    flops=per_output(2),
-    layout=follows,
+    "relax.ewise_fma", infer=_fma_info, te=_fma, pattern=OpPatternKind.ELEMWISE, flops=per_output(2), layout=follows,
     gradient=slopes.fma,
-)
+)  # fmt: skip
 def ewise_fma(x1: TensorArg, x2: TensorArg, x3: TensorArg) -> Expr:
     """Take x1 * x2 + x3, of tensors of one shape."""
 

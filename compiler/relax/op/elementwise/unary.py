@@ -62,14 +62,9 @@ isnan = unary("isnan", topi.isnan, "Tell where x is not a number.", **_TELLS)
 
 
 @operator(
-    "relax.clip",
-    infer=_ANY,
-    te=lambda x, min, max: topi.clip(x, min, max),
-    pattern=OpPatternKind.ELEMWISE,
-    flops=per_output(2),
-    layout=follows_first,
-    gradient=slopes.clip,
-)
+    "relax.clip", infer=_ANY, te=lambda x, min, max: topi.clip(x, min, max), pattern=OpPatternKind.ELEMWISE,
+    flops=per_output(2), layout=follows_first, gradient=slopes.clip,
+)  # fmt: skip
 def clip(x: TensorArg, min: ScalarArg, max: ScalarArg) -> Expr:
     """Limit elements to the range from `min` to `max`."""
 

@@ -155,17 +155,10 @@ def without_gradient(builder: Any, call: r.Call) -> r.Call:
 
 
 @operator(
-    "relax.call_tir_with_grad",
-    infer=_call_tir_info,
-    te=_A_CALL,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=_UNKNOWN_WORK,
-    layout=_LEFT_ALONE,
-    gradient=gradient_by_te,
-    legalize=without_gradient,
+    "relax.call_tir_with_grad", infer=_call_tir_info, te=_A_CALL, host=built_in, pattern=OpPatternKind.OPAQUE,
+    flops=_UNKNOWN_WORK, layout=_LEFT_ALONE, gradient=gradient_by_te, legalize=without_gradient,
     canonical=lambda attrs: {**attrs, "te_grad_kwargs": dict(attrs["te_grad_kwargs"] or {})},
-)
+)  # fmt: skip
 def call_tir_with_grad(
     gvar: FuncArg,
     args: TupleArg,
@@ -228,16 +221,9 @@ def call_builtin_with_ctx(
 
 
 @operator(
-    "relax.print",
-    infer=lambda use: r.TupleStructInfo(()),
-    te=_ON_HOST,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    layout=_LEFT_ALONE,
-    gradient=refused("it gives no value"),
-    pure=False,
-)
+    "relax.print", infer=lambda use: r.TupleStructInfo(()), te=_ON_HOST, host=built_in, pattern=OpPatternKind.OPAQUE,
+    flops=nothing, layout=_LEFT_ALONE, gradient=refused("it gives no value"), pure=False,
+)  # fmt: skip
 def print(*values: ExprArg, format: str = "") -> r.Expr:
     """Print values when the program runs, as `format` (with {} for each) says."""
 
@@ -252,16 +238,9 @@ def _assert_info(use: Use) -> r.StructInfo:
 
 
 @operator(
-    "relax.assert_op",
-    infer=_assert_info,
-    te=_ON_HOST,
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    layout=_LEFT_ALONE,
-    gradient=refused("it gives no value"),
-    pure=False,
-)
+    "relax.assert_op", infer=_assert_info, te=_ON_HOST, host=built_in, pattern=OpPatternKind.OPAQUE, flops=nothing,
+    layout=_LEFT_ALONE, gradient=refused("it gives no value"), pure=False,
+)  # fmt: skip
 def _assert_call(condition: TensorArg, *format_args: ExprArg, format: str = "") -> r.Expr:
     """Stop the program, with `format` as the message, unless `condition` holds when it runs."""
 

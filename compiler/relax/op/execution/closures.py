@@ -25,16 +25,10 @@ def _closure_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.make_closure",
-    infer=_closure_info,
-    te=refused("the machine does it, not a kernel"),
-    host=built_in,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=refused("it passes tensors on as they are"),
+    "relax.make_closure", infer=_closure_info, te=refused("the machine does it, not a kernel"), host=built_in,
+    pattern=OpPatternKind.OPAQUE, flops=nothing, bytes=nothing, layout=refused("it passes tensors on as they are"),
     gradient=refused("gradients are made before functions are lifted"),
-)
+)  # fmt: skip
 def make_closure(func: FuncArg, args: TupleArg) -> Expr:
     """Give a function that calls `func` with its own arguments and then `args`."""
 

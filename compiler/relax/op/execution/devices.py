@@ -59,32 +59,20 @@ def _back(use: Backward) -> Gradients:
 
 
 @operator(
-    "relax.to_vdevice",
-    infer=_moved_info,
-    te=_MACHINE,
-    host=lambda data, dst_vdevice: data,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    layout=follows_first,
-    gradient=_back,
+    "relax.to_vdevice", infer=_moved_info, te=_MACHINE, host=lambda data, dst_vdevice: data,
+    pattern=OpPatternKind.OPAQUE, flops=nothing, layout=follows_first, gradient=_back,
     canonical=_vdevice("relax.to_vdevice"),
-)
+)  # fmt: skip
 def to_vdevice(data: TensorArg, dst_vdevice: Any) -> Expr:
     """Copy a tensor to another device."""
 
 
 @operator(
-    "relax.hint_on_device",
-    infer=lambda use: use.tensor("data"),
-    te=refused("a hint that no pass took up says nothing"),
-    legalize=lambda builder, call: call.args[0],
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=follows_first,
-    gradient=lambda use: (use.grad,),
+    "relax.hint_on_device", infer=lambda use: use.tensor("data"),
+    te=refused("a hint that no pass took up says nothing"), legalize=lambda builder, call: call.args[0],
+    pattern=OpPatternKind.OPAQUE, flops=nothing, bytes=nothing, layout=follows_first, gradient=lambda use: (use.grad,),
     canonical=_vdevice("relax.hint_on_device"),
-)
+)  # fmt: skip
 def hint_on_device(data: TensorArg, dst_vdevice: Any, memory_scope: str = "global") -> Expr:
     """Say on which device the users of this tensor should run. A pass may copy it there."""
 

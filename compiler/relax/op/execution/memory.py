@@ -149,16 +149,9 @@ def _viewed(data: Array, shape: Any, dtype: Any, relative_byte_offset: Any) -> A
 
 
 @operator(
-    "relax.memory.view",
-    infer=_view_info,
-    te=_ON_HOST,
-    host=_viewed,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=refused("it reads memory as it lies"),
-    gradient=refused("it reads memory, not numbers"),
-)
+    "relax.memory.view", infer=_view_info, te=_ON_HOST, host=_viewed, pattern=OpPatternKind.OPAQUE, flops=nothing,
+    bytes=nothing, layout=refused("it reads memory as it lies"), gradient=refused("it reads memory, not numbers"),
+)  # fmt: skip
 def _view_call(data: TensorArg, shape: ExprArg, dtype: ExprArg, relative_byte_offset: ExprArg) -> r.Expr:
     """Read the memory of a tensor in another shape and element type, from a byte on."""
 
@@ -175,46 +168,26 @@ def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: 
 
 
 @operator(
-    "relax.memory.ensure_zero_offset",
-    infer=lambda use: use.tensor("data"),
-    te=_ON_HOST,
-    host=lambda data: data,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=follows_first,
-    gradient=_pass_on,
-)
+    "relax.memory.ensure_zero_offset", infer=lambda use: use.tensor("data"), te=_ON_HOST, host=lambda data: data,
+    pattern=OpPatternKind.OPAQUE, flops=nothing, bytes=nothing, layout=follows_first, gradient=_pass_on,
+)  # fmt: skip
 def ensure_zero_offset(data: TensorArg) -> r.Expr:
     """Give a tensor that begins where its memory begins. Arrays of the machine always do."""
 
 
 @operator(
-    "relax.builtin.stop_lift_params",
-    infer=lambda use: use.tensor("x"),
-    te=refused("it is a mark, which nothing is left of"),
-    legalize=lambda builder, call: call.args[0],
-    pattern=OpPatternKind.ELEMWISE,
-    flops=nothing,
-    bytes=nothing,
-    layout=follows_first,
-    gradient=_pass_on,
-)
+    "relax.builtin.stop_lift_params", infer=lambda use: use.tensor("x"),
+    te=refused("it is a mark, which nothing is left of"), legalize=lambda builder, call: call.args[0],
+    pattern=OpPatternKind.ELEMWISE, flops=nothing, bytes=nothing, layout=follows_first, gradient=_pass_on,
+)  # fmt: skip
 def stop_lift_params(x: TensorArg) -> r.Expr:
     """Mark a value that is not to be computed ahead of time, when parameters are prepared."""
 
 
 @operator(
-    "relax.null_value",
-    infer=_object,
-    te=_ON_HOST,
-    host=lambda: None,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_NOT_THERE,
-    gradient=refused("it has no value"),
-)
+    "relax.null_value", infer=_object, te=_ON_HOST, host=lambda: None, pattern=OpPatternKind.OPAQUE, flops=nothing,
+    bytes=nothing, layout=_NOT_THERE, gradient=refused("it has no value"),
+)  # fmt: skip
 def null_value() -> r.Expr:
     """Give the value that stands for none."""
 
@@ -230,14 +203,8 @@ def _wrapped(builder: Any, call: r.Call) -> RelaxExpr:
 
 
 @operator(
-    "relax.wrap_param",
-    infer=_wrapped_info,
-    te=refused("it is a conversion, or nothing"),
-    legalize=_wrapped,
-    pattern=OpPatternKind.ELEMWISE,
-    flops=nothing,
-    layout=follows_first,
-    gradient=slopes.astype,
-)
+    "relax.wrap_param", infer=_wrapped_info, te=refused("it is a conversion, or nothing"), legalize=_wrapped,
+    pattern=OpPatternKind.ELEMWISE, flops=nothing, layout=follows_first, gradient=slopes.astype,
+)  # fmt: skip
 def wrap_param(data: TensorArg, dtype: Dtype = "float32") -> r.Expr:
     """Give a parameter of a model as elements of `dtype`."""

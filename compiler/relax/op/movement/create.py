@@ -52,14 +52,10 @@ def _full_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.full",
-    infer=_full_info,
+    "relax.full", infer=_full_info,
     te=lambda shape, fill_value, dtype: topi.full(shape, dtype or fill_value.dtype, fill_value()),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.filled,
-)
+    pattern=OpPatternKind.INJECTIVE, flops=nothing, layout=as_written, gradient=slopes.filled,
+)  # fmt: skip
 def full(shape: ShapeArg, fill_value: TensorArg, dtype: OptionalDtype = None) -> Expr:
     """Fill a tensor of `shape` with `fill_value`, a tensor without dimensions."""
 
@@ -74,14 +70,10 @@ def _full_like_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.full_like",
-    infer=_full_like_info,
-    te=lambda x, fill_value, dtype: topi.full(x.shape, dtype or x.dtype, fill_value()),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=follows_first,
-    gradient=slopes.filled,
-)
+    "relax.full_like", infer=_full_like_info,
+    te=lambda x, fill_value, dtype: topi.full(x.shape, dtype or x.dtype, fill_value()), pattern=OpPatternKind.INJECTIVE,
+    flops=nothing, layout=follows_first, gradient=slopes.filled,
+)  # fmt: skip
 def full_like(x: TensorArg, fill_value: TensorArg, dtype: OptionalDtype = None) -> Expr:
     """Fill a tensor of the shape of `x` with `fill_value`, a tensor without dimensions."""
 
@@ -142,14 +134,9 @@ def _eye_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.eye",
-    infer=_eye_info,
-    te=lambda n, m, k, dtype: topi.eye(n, m, k, dtype),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=_NO_INPUT,
-)
+    "relax.eye", infer=_eye_info, te=lambda n, m, k, dtype: topi.eye(n, m, k, dtype), pattern=OpPatternKind.INJECTIVE,
+    flops=nothing, layout=as_written, gradient=_NO_INPUT,
+)  # fmt: skip
 def _eye_call(n: ScalarArg, m: ScalarArg, k: ScalarArg = 0, dtype: Dtype = "float32") -> Expr:
     """Make an n by m matrix of ones on the diagonal `k`, above the main one when positive, else zeros."""
 
@@ -166,14 +153,10 @@ def _eye_like_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.eye_like",
-    infer=_eye_like_info,
-    te=lambda x, k, dtype: topi.eye(x.shape[0], x.shape[1], k, dtype or x.dtype),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=_NO_INPUT,
-)
+    "relax.eye_like", infer=_eye_like_info,
+    te=lambda x, k, dtype: topi.eye(x.shape[0], x.shape[1], k, dtype or x.dtype), pattern=OpPatternKind.INJECTIVE,
+    flops=nothing, layout=as_written, gradient=_NO_INPUT,
+)  # fmt: skip
 def eye_like(x: TensorArg, k: ScalarArg = 0, dtype: OptionalDtype = None) -> Expr:
     """Make a matrix of the shape of `x`: ones on the diagonal `k`, else zeros."""
 
@@ -200,14 +183,10 @@ def _plain(value: Any) -> Any:
 
 
 @operator(
-    "relax.arange",
-    infer=_arange_info,
+    "relax.arange", infer=_arange_info,
     te=lambda start, end, step, dtype: topi.arange(_plain(start), _plain(end), _plain(step), dtype),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=per_output(2),
-    layout=as_written,
-    gradient=_NO_INPUT,
-)
+    pattern=OpPatternKind.INJECTIVE, flops=per_output(2), layout=as_written, gradient=_NO_INPUT,
+)  # fmt: skip
 def _arange_call(start: ScalarArg, end: ScalarArg, step: ScalarArg, dtype: Dtype) -> Expr:
     """Count from `start` in steps of `step`, up to before `end`."""
 
@@ -243,14 +222,9 @@ def _window(window_size: Any, periodic: Any, alpha: Any, beta: Any, dtype: str) 
 
 
 @operator(
-    "relax.hamming_window",
-    infer=_window_info,
-    te=_window,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=per_output(10),
-    layout=as_written,
-    gradient=_NO_INPUT,
-)
+    "relax.hamming_window", infer=_window_info, te=_window, pattern=OpPatternKind.INJECTIVE, flops=per_output(10),
+    layout=as_written, gradient=_NO_INPUT,
+)  # fmt: skip
 def hamming_window(
     window_size: ScalarArg, periodic: ScalarArg, alpha: ScalarArg, beta: ScalarArg, dtype: Dtype
 ) -> Expr:
@@ -269,26 +243,16 @@ def _triangle_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.tril",
-    infer=_triangle_info,
-    te=lambda x, k: topi.tril(x, k),
-    pattern=OpPatternKind.ELEMWISE,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.triangle,
-)
+    "relax.tril", infer=_triangle_info, te=lambda x, k: topi.tril(x, k), pattern=OpPatternKind.ELEMWISE, flops=nothing,
+    layout=as_written, gradient=slopes.triangle,
+)  # fmt: skip
 def tril(x: TensorArg, k: ScalarArg = 0) -> Expr:
     """Keep the lower triangle of matrices, the diagonal `k` included; the rest is zero."""
 
 
 @operator(
-    "relax.triu",
-    infer=_triangle_info,
-    te=lambda x, k: topi.triu(x, k),
-    pattern=OpPatternKind.ELEMWISE,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.triangle,
-)
+    "relax.triu", infer=_triangle_info, te=lambda x, k: topi.triu(x, k), pattern=OpPatternKind.ELEMWISE, flops=nothing,
+    layout=as_written, gradient=slopes.triangle,
+)  # fmt: skip
 def triu(x: TensorArg, k: ScalarArg = 0) -> Expr:
     """Keep the upper triangle of matrices, the diagonal `k` included; the rest is zero."""

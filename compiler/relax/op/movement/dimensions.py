@@ -46,14 +46,9 @@ def _broadcast_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.broadcast_to",
-    infer=_broadcast_info,
-    te=topi.broadcast_to,
-    pattern=OpPatternKind.BROADCAST,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.broadcast_to,
-)
+    "relax.broadcast_to", infer=_broadcast_info, te=topi.broadcast_to, pattern=OpPatternKind.BROADCAST, flops=nothing,
+    layout=as_written, gradient=slopes.broadcast_to,
+)  # fmt: skip
 def broadcast_to(x: TensorArg, shape: ShapeArg) -> Expr:
     """Repeat `x` along dimensions of size 1, or new ones before its own, so that it has `shape`."""
 
@@ -83,14 +78,9 @@ def _collapse(data: Tensor, shape: Any) -> Tensor:
 
 
 @operator(
-    "relax.collapse_sum_to",
-    infer=_collapse_to_info,
-    te=_collapse,
-    pattern=OpPatternKind.COMM_REDUCE,
-    flops=per_input(1),
-    layout=as_written,
-    gradient=slopes.collapse_sum,
-)
+    "relax.collapse_sum_to", infer=_collapse_to_info, te=_collapse, pattern=OpPatternKind.COMM_REDUCE,
+    flops=per_input(1), layout=as_written, gradient=slopes.collapse_sum,
+)  # fmt: skip
 def collapse_sum_to(data: TensorArg, shape: ShapeArg) -> Expr:
     """Add up what `broadcast_to` repeats, so that `data` has `shape`."""
 
@@ -105,14 +95,10 @@ def _collapse_like_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.collapse_sum_like",
-    infer=_collapse_like_info,
-    te=lambda data, collapse_target: _collapse(data, list(collapse_target.shape)),
-    pattern=OpPatternKind.COMM_REDUCE,
-    flops=per_input(1),
-    layout=as_written,
-    gradient=slopes.collapse_sum,
-)
+    "relax.collapse_sum_like", infer=_collapse_like_info,
+    te=lambda data, collapse_target: _collapse(data, list(collapse_target.shape)), pattern=OpPatternKind.COMM_REDUCE,
+    flops=per_input(1), layout=as_written, gradient=slopes.collapse_sum,
+)  # fmt: skip
 def collapse_sum_like(data: TensorArg, collapse_target: TensorArg) -> Expr:
     """Add up what broadcasting repeats, so that `data` has the shape of `collapse_target`."""
 
@@ -154,15 +140,9 @@ def _expand(x: Tensor, axis: Any) -> Tensor:
 
 
 @operator(
-    "relax.expand_dims",
-    infer=_expand_info,
-    te=_expand,
-    pattern=OpPatternKind.BROADCAST,
-    flops=nothing,
-    layout=_expand_layout,
-    gradient=slopes.reshaped,
-    canonical=_one_axis,
-)
+    "relax.expand_dims", infer=_expand_info, te=_expand, pattern=OpPatternKind.BROADCAST, flops=nothing,
+    layout=_expand_layout, gradient=slopes.reshaped, canonical=_one_axis,
+)  # fmt: skip
 def expand_dims(x: TensorArg, axis: Ints) -> Expr:
     """Add dimensions of size 1, so that they stand at the positions `axis` of the result."""
 
@@ -204,15 +184,9 @@ def _squeeze_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.squeeze",
-    infer=_squeeze_info,
-    te=lambda x, axis: topi.squeeze(x, axis),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=_squeeze_layout,
-    gradient=slopes.reshaped,
-    canonical=_one_axis,
-)
+    "relax.squeeze", infer=_squeeze_info, te=lambda x, axis: topi.squeeze(x, axis), pattern=OpPatternKind.INJECTIVE,
+    flops=nothing, layout=_squeeze_layout, gradient=slopes.reshaped, canonical=_one_axis,
+)  # fmt: skip
 def squeeze(x: TensorArg, axis: OptionalInts = None) -> Expr:
     """Drop the dimensions `axis`, whose size is 1; for None, all whose size is known to be 1."""
 
@@ -228,14 +202,9 @@ def _flatten(x: Tensor) -> Tensor:
 
 
 @operator(
-    "relax.flatten",
-    infer=_flatten_info,
-    te=_flatten,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.reshaped,
-)
+    "relax.flatten", infer=_flatten_info, te=_flatten, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=as_written, gradient=slopes.reshaped,
+)  # fmt: skip
 def flatten(x: TensorArg) -> Expr:
     """Lay all elements out in one dimension, in row-major order."""
 
@@ -251,14 +220,9 @@ def _flip_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.flip",
-    infer=_flip_info,
-    te=topi.flip,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=follows_with_axis("axis"),
-    gradient=slopes.flip,
-)
+    "relax.flip", infer=_flip_info, te=topi.flip, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=follows_with_axis("axis"), gradient=slopes.flip,
+)  # fmt: skip
 def flip(data: TensorArg, axis: int) -> Expr:
     """Turn the elements along `axis` around."""
 
@@ -286,14 +250,9 @@ def _reverse_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.reverse_sequence",
-    infer=_reverse_info,
-    te=topi.reverse_sequence,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=_reverse_layout,
-    gradient=slopes.reverse_sequence,
-)
+    "relax.reverse_sequence", infer=_reverse_info, te=topi.reverse_sequence, pattern=OpPatternKind.INJECTIVE,
+    flops=nothing, layout=_reverse_layout, gradient=slopes.reverse_sequence,
+)  # fmt: skip
 def reverse_sequence(data: TensorArg, seq_lengths: TensorArg, seq_axis: int = 1, batch_axis: int = 0) -> Expr:
     """Turn the first `seq_lengths[b]` elements along `seq_axis` around, for each b along `batch_axis`."""
 
@@ -320,14 +279,9 @@ def _repeat(data: Tensor, repeats: int, axis: int | None) -> Tensor:
 
 
 @operator(
-    "relax.repeat",
-    infer=_repeat_info,
-    te=_repeat,
-    pattern=OpPatternKind.BROADCAST,
-    flops=nothing,
-    layout=follows_with_axis("axis"),
-    gradient=slopes.repeat,
-)
+    "relax.repeat", infer=_repeat_info, te=_repeat, pattern=OpPatternKind.BROADCAST, flops=nothing,
+    layout=follows_with_axis("axis"), gradient=slopes.repeat,
+)  # fmt: skip
 def repeat(data: TensorArg, repeats: int, axis: int | None = None) -> Expr:
     """Repeat each slice along `axis` (each element, laid flat, for None) `repeats` times in a row."""
 
@@ -360,14 +314,8 @@ def _tile_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.tile",
-    infer=_tile_info,
-    te=lambda data, repeats: topi.tile(data, repeats),
-    pattern=OpPatternKind.BROADCAST,
-    flops=nothing,
-    layout=_tile_layout,
-    gradient=slopes.tile,
-    canonical=_all_repeats,
-)
+    "relax.tile", infer=_tile_info, te=lambda data, repeats: topi.tile(data, repeats), pattern=OpPatternKind.BROADCAST,
+    flops=nothing, layout=_tile_layout, gradient=slopes.tile, canonical=_all_repeats,
+)  # fmt: skip
 def tile(data: TensorArg, repeats: Ints) -> Expr:
     """Repeat the whole of `data` `repeats[d]` times along dimension d, aligned at the last one."""

@@ -55,14 +55,9 @@ def _take_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.take",
-    infer=_take_info,
-    te=lambda x, indices, axis, mode: topi.take(x, indices, axis, 0, mode),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=_take_layout,
-    gradient=slopes.take,
-)
+    "relax.take", infer=_take_info, te=lambda x, indices, axis, mode: topi.take(x, indices, axis, 0, mode),
+    pattern=OpPatternKind.INJECTIVE, flops=nothing, layout=_take_layout, gradient=slopes.take,
+)  # fmt: skip
 def take(x: TensorArg, indices: TensorArg, axis: int | None = None, mode: str = "fast") -> Expr:
     """Take slices of `x` along `axis` at `indices`.
 
@@ -137,14 +132,9 @@ def _slice(x: Tensor, axes: Any, begin: Any, end: Any, strides: Any = None, assu
 
 
 @operator(
-    "relax.strided_slice",
-    infer=_slice_info,
-    te=_slice,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=_slice_layout,
-    gradient=slopes.strided_slice,
-)
+    "relax.strided_slice", infer=_slice_info, te=_slice, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=_slice_layout, gradient=slopes.strided_slice,
+)  # fmt: skip
 def strided_slice(
     x: TensorArg,
     axes: ScalarsArg,
@@ -171,14 +161,10 @@ def _dynamic_slice_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.dynamic_strided_slice",
-    infer=_dynamic_slice_info,
-    te=refused("the shape of its result is known only when it runs"),
-    host=strided_slice_of,
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    layout=as_written,
+    "relax.dynamic_strided_slice", infer=_dynamic_slice_info,
+    te=refused("the shape of its result is known only when it runs"), host=strided_slice_of,
+    pattern=OpPatternKind.OPAQUE, flops=nothing, layout=as_written,
     gradient=refused("the shape of its result is known only when it runs"),
-)
+)  # fmt: skip
 def dynamic_strided_slice(x: TensorArg, begin: TensorArg, end: TensorArg, strides: TensorArg) -> Expr:
     """Take x[begin:end:strides], bounds being tensors with one number a dimension."""

@@ -77,14 +77,9 @@ def _concat_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.concat",
-    infer=_concat_info,
-    te=lambda tensors, axis: topi.concatenate(tensors, 0 if axis is None else axis),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=_concat_layout,
-    gradient=slopes.concat,
-)
+    "relax.concat", infer=_concat_info, te=lambda tensors, axis: topi.concatenate(tensors, 0 if axis is None else axis),
+    pattern=OpPatternKind.INJECTIVE, flops=nothing, layout=_concat_layout, gradient=slopes.concat,
+)  # fmt: skip
 def concat(tensors: TensorsArg, axis: int | None = 0) -> Expr:
     """Put tensors one after another along `axis`."""
 
@@ -115,14 +110,9 @@ def _stack_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.stack",
-    infer=_stack_info,
-    te=topi.stack,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=_stack_layout,
-    gradient=slopes.stack,
-)
+    "relax.stack", infer=_stack_info, te=topi.stack, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=_stack_layout, gradient=slopes.stack,
+)  # fmt: skip
 def stack(tensors: TensorsArg, axis: int = 0) -> Expr:
     """Put tensors of one shape beside each other along a new dimension `axis`."""
 
@@ -165,14 +155,9 @@ def _split(x: Tensor, indices_or_sections: Any, axis: int) -> list[Tensor]:
 
 
 @operator(
-    "relax.split",
-    infer=_split_info,
-    te=_split,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=follows_with_axis("axis"),
-    gradient=slopes.split,
-)
+    "relax.split", infer=_split_info, te=_split, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=follows_with_axis("axis"), gradient=slopes.split,
+)  # fmt: skip
 def split(x: TensorArg, indices_or_sections: Any, axis: int = 0) -> Expr:
     """Cut `x` along `axis` into that many parts, or before each of those indices.
 
@@ -198,14 +183,9 @@ def _meshgrid_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.meshgrid",
-    infer=_meshgrid_info,
-    te=lambda tensors, indexing: topi.meshgrid(tensors, indexing or "ij"),
-    pattern=OpPatternKind.BROADCAST,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.meshgrid,
-)
+    "relax.meshgrid", infer=_meshgrid_info, te=lambda tensors, indexing: topi.meshgrid(tensors, indexing or "ij"),
+    pattern=OpPatternKind.BROADCAST, flops=nothing, layout=as_written, gradient=slopes.meshgrid,
+)  # fmt: skip
 def meshgrid(tensors: TensorsArg, indexing: str | None = "ij") -> Expr:
     """Repeat each of several vectors along the dimensions of the others.
 

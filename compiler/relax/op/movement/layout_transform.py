@@ -116,15 +116,9 @@ def _gradient(use: Backward) -> Gradients:
 
 
 @operator(
-    "relax.layout_transform",
-    infer=_info,
-    te=_te,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=_gradient,
-    canonical=_canonical,
-)
+    "relax.layout_transform", infer=_info, te=_te, pattern=OpPatternKind.INJECTIVE, flops=nothing, layout=as_written,
+    gradient=_gradient, canonical=_canonical,
+)  # fmt: skip
 def layout_transform(x: TensorArg, index_map: Any, pad_value: Any = None) -> Expr:
     """Move element [i, j, …] of `x` to where `index_map` says: `lambda i, j: (i // 4, j, i % 4)`.
 

@@ -84,16 +84,9 @@ def _has_as_many(use: Use) -> bool:
 
 
 @operator(
-    "relax.reshape",
-    infer=_reshape_info,
-    normalize=_reshape_normal,
-    proven=_has_as_many,
-    te=topi.reshape,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.reshaped,
-)
+    "relax.reshape", infer=_reshape_info, normalize=_reshape_normal, proven=_has_as_many, te=topi.reshape,
+    pattern=OpPatternKind.INJECTIVE, flops=nothing, layout=as_written, gradient=slopes.reshaped,
+)  # fmt: skip
 def reshape(x: TensorArg, shape: ShapeArg) -> Expr:
     """Give the elements of `x`, in row-major order, the shape `shape`.
 
@@ -137,14 +130,9 @@ def _permute_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.permute_dims",
-    infer=_permute_info,
-    te=topi.transpose,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=_permute_layout,
-    gradient=slopes.permute_dims,
-)
+    "relax.permute_dims", infer=_permute_info, te=topi.transpose, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=_permute_layout, gradient=slopes.permute_dims,
+)  # fmt: skip
 def permute_dims(x: TensorArg, axes: OptionalInts = None) -> Expr:
     """Put the dimensions of `x` in the order `axes`; reversed without it."""
 
@@ -153,14 +141,9 @@ def permute_dims(x: TensorArg, axes: OptionalInts = None) -> Expr:
 
 
 @operator(
-    "relax.astype",
-    infer=lambda use: with_dtype(use.tensor("x"), use.call.attrs["dtype"]),
-    te=topi.cast,
-    pattern=OpPatternKind.ELEMWISE,
-    flops=per_output(1),
-    layout=follows,
-    gradient=elementwise.astype,
-)
+    "relax.astype", infer=lambda use: with_dtype(use.tensor("x"), use.call.attrs["dtype"]), te=topi.cast,
+    pattern=OpPatternKind.ELEMWISE, flops=per_output(1), layout=follows, gradient=elementwise.astype,
+)  # fmt: skip
 def astype(x: TensorArg, dtype: Dtype) -> Expr:
     """Convert the elements of `x` to `dtype`."""
 

@@ -47,14 +47,10 @@ def _gather_elements_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.gather_elements",
-    infer=_gather_elements_info,
-    te=lambda data, indices, axis: topi.gather(data, axis, indices),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=all_follow_with_axis("axis"),
-    gradient=slopes.gather_elements,
-)
+    "relax.gather_elements", infer=_gather_elements_info,
+    te=lambda data, indices, axis: topi.gather(data, axis, indices), pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=all_follow_with_axis("axis"), gradient=slopes.gather_elements,
+)  # fmt: skip
 def gather_elements(data: TensorArg, indices: TensorArg, axis: int = 0) -> Expr:
     """Take data[i, ..., indices[i, ..., k], ..., k], the index replaced along `axis`.
 
@@ -92,14 +88,10 @@ def _gather_nd_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.gather_nd",
-    infer=_gather_nd_info,
+    "relax.gather_nd", infer=_gather_nd_info,
     te=lambda data, indices, batch_dims: topi.gather_nd(data, _points_last(indices), batch_dims),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.gather_nd,
-)
+    pattern=OpPatternKind.INJECTIVE, flops=nothing, layout=as_written, gradient=slopes.gather_nd,
+)  # fmt: skip
 def gather_nd(data: TensorArg, indices: TensorArg, batch_dims: int = 0) -> Expr:
     """Take slices of `data` at points: the last dimension of `indices` holds a point's numbers."""
 
@@ -130,14 +122,9 @@ def _index_tensor_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.index_tensor",
-    infer=_index_tensor_info,
-    te=topi.index_tensor,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.index_tensor,
-)
+    "relax.index_tensor", infer=_index_tensor_info, te=topi.index_tensor, pattern=OpPatternKind.INJECTIVE,
+    flops=nothing, layout=as_written, gradient=slopes.index_tensor,
+)  # fmt: skip
 def index_tensor(data: TensorArg, indices: TensorsArg) -> Expr:
     """Take data[indices] as numpy does: integer tensors that broadcast, for the first dimensions."""
 
@@ -160,14 +147,10 @@ def _index_put_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.index_put",
-    infer=_index_put_info,
+    "relax.index_put", infer=_index_put_info,
     te=lambda data, indices, values, accumulate: topi.index_put(data, indices, values, accumulate),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(1, 2),
-    layout=as_written,
-    gradient=slopes.index_put,
-)
+    pattern=OpPatternKind.OPAQUE, flops=per_input(1, 2), layout=as_written, gradient=slopes.index_put,
+)  # fmt: skip
 def index_put(data: TensorArg, indices: TensorsArg, values: TensorArg, accumulate: bool = False) -> Expr:
     """Write `values` into a copy of `data` at data[indices], as numpy does; when `accumulate`, add them."""
 
@@ -187,14 +170,11 @@ def _scatter_elements_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.scatter_elements",
-    infer=_scatter_elements_info,
+    "relax.scatter_elements", infer=_scatter_elements_info,
     te=lambda data, indices, updates, axis, reduction: topi.scatter_elements(data, indices, updates, axis, reduction),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(1, 2),
-    layout=all_follow_with_axis("axis"),
+    pattern=OpPatternKind.OPAQUE, flops=per_input(1, 2), layout=all_follow_with_axis("axis"),
     gradient=slopes.scatter_elements,
-)
+)  # fmt: skip
 def scatter_elements(
     data: TensorArg, indices: TensorArg, updates: TensorArg, axis: int = 0, reduction: str = "update"
 ) -> Expr:
@@ -221,14 +201,10 @@ def _scatter_nd_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.scatter_nd",
-    infer=_scatter_nd_info,
+    "relax.scatter_nd", infer=_scatter_nd_info,
     te=lambda data, indices, updates, reduction: topi.scatter_nd(data, _points_last(indices), updates, reduction),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(1, 2),
-    layout=as_written,
-    gradient=slopes.scatter_nd,
-)
+    pattern=OpPatternKind.OPAQUE, flops=per_input(1, 2), layout=as_written, gradient=slopes.scatter_nd,
+)  # fmt: skip
 def scatter_nd(data: TensorArg, indices: TensorArg, updates: TensorArg, reduction: str = "update") -> Expr:
     """Write slices of `updates` into a copy of `data` at points.
 
@@ -263,14 +239,9 @@ def _slice_scatter(input_tensor: Tensor, src: Tensor, start: Any, end: Any, step
 
 
 @operator(
-    "relax.slice_scatter",
-    infer=_slice_scatter_info,
-    te=_slice_scatter,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=slopes.slice_scatter,
-)
+    "relax.slice_scatter", infer=_slice_scatter_info, te=_slice_scatter, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=as_written, gradient=slopes.slice_scatter,
+)  # fmt: skip
 def slice_scatter(
     input_tensor: TensorArg, src: TensorArg, start: ScalarArg, end: ScalarArg, step: ScalarArg, axis: int = 0
 ) -> Expr:
@@ -301,13 +272,8 @@ def _one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: i
 
 
 @operator(
-    "relax.one_hot",
-    infer=_one_hot_info,
-    te=_one_hot,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=NOT_SMOOTH,
-)
+    "relax.one_hot", infer=_one_hot_info, te=_one_hot, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=as_written, gradient=NOT_SMOOTH,
+)  # fmt: skip
 def one_hot(indices: TensorArg, on_value: ScalarArg, off_value: ScalarArg, depth: int, axis: int = -1) -> Expr:
     """Add a dimension of size `depth` with `on_value` where `indices` says, else `off_value`."""

@@ -46,27 +46,17 @@ selu = _activation(
 
 
 @operator(
-    "relax.nn.leakyrelu",
-    infer=_FLOATS,
-    te=lambda data, alpha: topi.nn.leaky_relu(data, alpha),
-    pattern=OpPatternKind.ELEMWISE,
-    flops=per_output(2),
-    layout=follows_first,
-    gradient=slopes.leakyrelu,
-)
+    "relax.nn.leakyrelu", infer=_FLOATS, te=lambda data, alpha: topi.nn.leaky_relu(data, alpha),
+    pattern=OpPatternKind.ELEMWISE, flops=per_output(2), layout=follows_first, gradient=slopes.leakyrelu,
+)  # fmt: skip
 def leakyrelu(data: TensorArg, alpha: float = 0.01) -> Expr:
     """Multiply negative elements by `alpha`."""
 
 
 @operator(
-    "relax.nn.softplus",
-    infer=_FLOATS,
-    te=lambda data, beta, threshold: topi.nn.softplus(data, beta, threshold),
-    pattern=OpPatternKind.ELEMWISE,
-    flops=per_output(2 * _SEVERAL),
-    layout=follows_first,
-    gradient=slopes.softplus,
-)
+    "relax.nn.softplus", infer=_FLOATS, te=lambda data, beta, threshold: topi.nn.softplus(data, beta, threshold),
+    pattern=OpPatternKind.ELEMWISE, flops=per_output(2 * _SEVERAL), layout=follows_first, gradient=slopes.softplus,
+)  # fmt: skip
 def softplus(data: TensorArg, beta: float = 1.0, threshold: float = 20.0) -> Expr:
     """Take log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`."""
 
@@ -94,13 +84,8 @@ def _prelu_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.nn.prelu",
-    infer=_prelu_info,
-    te=lambda data, alpha, axis: topi.nn.prelu(data, alpha, axis),
-    pattern=OpPatternKind.BROADCAST,
-    flops=per_output(2),
-    layout=_prelu_layout,
-    gradient=slopes.prelu,
-)
+    "relax.nn.prelu", infer=_prelu_info, te=lambda data, alpha, axis: topi.nn.prelu(data, alpha, axis),
+    pattern=OpPatternKind.BROADCAST, flops=per_output(2), layout=_prelu_layout, gradient=slopes.prelu,
+)  # fmt: skip
 def prelu(data: TensorArg, alpha: TensorArg, axis: int = 1) -> Expr:
     """Multiply negative elements by the number in `alpha` that belongs to their place along `axis`."""

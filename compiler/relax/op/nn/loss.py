@@ -29,15 +29,10 @@ def _cross_entropy_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.nn.cross_entropy_with_logits",
-    infer=_cross_entropy_info,
-    te=topi.nn.cross_entropy_with_logits,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(2),
-    layout=as_written,
-    gradient=slopes.cross_entropy,
+    "relax.nn.cross_entropy_with_logits", infer=_cross_entropy_info, te=topi.nn.cross_entropy_with_logits,
+    pattern=OpPatternKind.OPAQUE, flops=per_input(2), layout=as_written, gradient=slopes.cross_entropy,
     precision="never",
-)
+)  # fmt: skip
 def cross_entropy_with_logits(predictions: TensorArg, labels: TensorArg) -> Expr:
     """Take minus the sum of predictions * labels, divided by the rows if there are several dimensions.
 
@@ -80,15 +75,9 @@ def _nll(
 
 
 @operator(
-    "relax.nn.nll_loss",
-    infer=_nll_info,
-    te=_nll,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(2, 1),
-    layout=as_written,
-    gradient=slopes.nll_loss,
-    precision="never",
-)
+    "relax.nn.nll_loss", infer=_nll_info, te=_nll, pattern=OpPatternKind.OPAQUE, flops=per_input(2, 1),
+    layout=as_written, gradient=slopes.nll_loss, precision="never",
+)  # fmt: skip
 def nll_loss(
     predictions: TensorArg,
     targets: TensorArg,

@@ -28,29 +28,17 @@ def _softmax_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.nn.softmax",
-    infer=_softmax_info,
-    te=topi.nn.softmax,
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=per_output(5),
-    layout=follows_with_axis("axis"),
-    gradient=slopes.softmax,
-    precision="never",
-)
+    "relax.nn.softmax", infer=_softmax_info, te=topi.nn.softmax, pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+    flops=per_output(5), layout=follows_with_axis("axis"), gradient=slopes.softmax, precision="never",
+)  # fmt: skip
 def softmax(data: TensorArg, axis: int = -1) -> Expr:
     """Scale exp(data) so that its sum along `axis` is 1."""
 
 
 @operator(
-    "relax.nn.log_softmax",
-    infer=_softmax_info,
-    te=topi.nn.log_softmax,
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=per_output(5),
-    layout=follows_with_axis("axis"),
-    gradient=slopes.log_softmax,
-    precision="never",
-)
+    "relax.nn.log_softmax", infer=_softmax_info, te=topi.nn.log_softmax, pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+    flops=per_output(5), layout=follows_with_axis("axis"), gradient=slopes.log_softmax, precision="never",
+)  # fmt: skip
 def log_softmax(data: TensorArg, axis: int = -1) -> Expr:
     """Take the logarithm of softmax, without the precision loss of a small number's logarithm."""
 
@@ -103,15 +91,10 @@ def _layer_norm(
 
 
 @operator(
-    "relax.nn.layer_norm",
-    infer=lambda use: _along_axes(use, ("gamma", "beta")),
-    te=_layer_norm,
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=per_output(8),
-    layout=_one_moves,
-    gradient=slopes.layer_norm,
+    "relax.nn.layer_norm", infer=lambda use: _along_axes(use, ("gamma", "beta")), te=_layer_norm,
+    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE, flops=per_output(8), layout=_one_moves, gradient=slopes.layer_norm,
     precision="never",
-)
+)  # fmt: skip
 def layer_norm(
     data: TensorArg, gamma: TensorArg, beta: TensorArg, axes: Ints, epsilon: float = 1e-05, center: bool = True,
     scale: bool = True,
@@ -123,15 +106,11 @@ def layer_norm(
 
 
 @operator(
-    "relax.nn.rms_norm",
-    infer=lambda use: _along_axes(use, ("weight",)),
+    "relax.nn.rms_norm", infer=lambda use: _along_axes(use, ("weight",)),
     te=lambda data, weight, axes, epsilon: topi.nn.rms_norm(data, weight, axes, epsilon),
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=per_output(4),
-    layout=_one_moves,
-    gradient=slopes.rms_norm,
+    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE, flops=per_output(4), layout=_one_moves, gradient=slopes.rms_norm,
     precision="never",
-)
+)  # fmt: skip
 def rms_norm(data: TensorArg, weight: TensorArg, axes: Ints = -1, epsilon: float = 1e-05) -> Expr:
     """Take data / sqrt(mean of squares + epsilon) * weight, the mean along `axes`."""
 
@@ -177,15 +156,9 @@ def _batch_norm(
 
 
 @operator(
-    "relax.nn.batch_norm",
-    infer=_batch_norm_info,
-    te=_batch_norm,
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=per_input(8),
-    layout=_batch_norm_layout,
-    gradient=slopes.batch_norm,
-    precision="never",
-)
+    "relax.nn.batch_norm", infer=_batch_norm_info, te=_batch_norm, pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+    flops=per_input(8), layout=_batch_norm_layout, gradient=slopes.batch_norm, precision="never",
+)  # fmt: skip
 def batch_norm(
     data: TensorArg, gamma: TensorArg, beta: TensorArg, moving_mean: TensorArg, moving_var: TensorArg, axis: int,
     epsilon: float = 1e-05, center: bool = True, scale: bool = True, momentum: float = 0.1, training: bool = True,
@@ -243,15 +216,9 @@ def _group_norm(
 
 
 @operator(
-    "relax.nn.group_norm",
-    infer=_group_norm_info,
-    te=_group_norm,
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=per_output(8),
-    layout=_axes_move,
-    gradient=slopes.group_norm,
-    precision="never",
-)
+    "relax.nn.group_norm", infer=_group_norm_info, te=_group_norm, pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+    flops=per_output(8), layout=_axes_move, gradient=slopes.group_norm, precision="never",
+)  # fmt: skip
 def group_norm(
     data: TensorArg, gamma: TensorArg, beta: TensorArg, num_groups: int, channel_axis: int, axes: Ints,
     epsilon: float = 1e-05, center: bool = True, scale: bool = True,
@@ -270,15 +237,9 @@ def _instance_norm(
 
 
 @operator(
-    "relax.nn.instance_norm",
-    infer=_over_axes_info,
-    te=_instance_norm,
-    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-    flops=per_output(8),
-    layout=_axes_move,
-    gradient=slopes.instance_norm,
-    precision="never",
-)
+    "relax.nn.instance_norm", infer=_over_axes_info, te=_instance_norm, pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+    flops=per_output(8), layout=_axes_move, gradient=slopes.instance_norm, precision="never",
+)  # fmt: skip
 def instance_norm(
     data: TensorArg, gamma: TensorArg, beta: TensorArg, channel_axis: int, axes: Ints, epsilon: float = 1e-05,
     center: bool = True, scale: bool = True,

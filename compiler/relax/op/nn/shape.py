@@ -70,15 +70,9 @@ def _pad_layout(use: LayoutUse) -> LayoutResult:
 
 
 @operator(
-    "relax.nn.pad",
-    infer=_pad_info,
-    te=_pad,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=_pad_layout,
-    gradient=movement.pad,
-    canonical=_pad_canonical,
-)
+    "relax.nn.pad", infer=_pad_info, te=_pad, pattern=OpPatternKind.INJECTIVE, flops=nothing, layout=_pad_layout,
+    gradient=movement.pad, canonical=_pad_canonical,
+)  # fmt: skip
 def pad(data: TensorArg, pad_width: Ints, pad_mode: str | None = "constant", pad_value: float | None = 0.0) -> Expr:
     """Add elements around a tensor: `pad_width` has the amounts before and after each dimension, in turn.
 
@@ -104,14 +98,10 @@ def _shuffle_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.nn.pixel_shuffle",
-    infer=_shuffle_info,
-    te=lambda data, upscale_factor: topi.nn.pixel_shuffle(data, upscale_factor),
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=movement.pixel_shuffle,
-)
+    "relax.nn.pixel_shuffle", infer=_shuffle_info,
+    te=lambda data, upscale_factor: topi.nn.pixel_shuffle(data, upscale_factor), pattern=OpPatternKind.INJECTIVE,
+    flops=nothing, layout=as_written, gradient=movement.pixel_shuffle,
+)  # fmt: skip
 def pixel_shuffle(data: TensorArg, upscale_factor: int) -> Expr:
     """Turn (..., C * r * r, H, W) into (..., C, H * r, W * r), where r is `upscale_factor`."""
 
@@ -126,14 +116,9 @@ def _flatten_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.nn.batch_flatten",
-    infer=_flatten_info,
-    te=topi.nn.flatten,
-    pattern=OpPatternKind.INJECTIVE,
-    flops=nothing,
-    layout=as_written,
-    gradient=movement.reshaped,
-)
+    "relax.nn.batch_flatten", infer=_flatten_info, te=topi.nn.flatten, pattern=OpPatternKind.INJECTIVE, flops=nothing,
+    layout=as_written, gradient=movement.reshaped,
+)  # fmt: skip
 def batch_flatten(data: TensorArg) -> Expr:
     """Lay all dimensions but the first flat."""
 
@@ -147,14 +132,9 @@ def _dropout_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.nn.dropout",
-    infer=_dropout_info,
-    te=lambda data, rate: [data, topi.full_like(data, 1.0)],
-    pattern=OpPatternKind.ELEMWISE,
-    flops=nothing,
-    layout=follows_first,
-    gradient=norm.dropout,
-)
+    "relax.nn.dropout", infer=_dropout_info, te=lambda data, rate: [data, topi.full_like(data, 1.0)],
+    pattern=OpPatternKind.ELEMWISE, flops=nothing, layout=follows_first, gradient=norm.dropout,
+)  # fmt: skip
 def dropout(data: TensorArg, rate: float = 0.5) -> Expr:
     """Give the data and a mask of ones: programs run inference, which drops nothing.
 

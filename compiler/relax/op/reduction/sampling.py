@@ -32,15 +32,9 @@ def _multinomial_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.multinomial_from_uniform",
-    infer=_multinomial_info,
-    te=topi.multinomial_from_uniform,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(2),
-    layout=as_written,
-    gradient=NOT_SMOOTH,
-    precision="never",
-)
+    "relax.multinomial_from_uniform", infer=_multinomial_info, te=topi.multinomial_from_uniform,
+    pattern=OpPatternKind.OPAQUE, flops=per_input(2), layout=as_written, gradient=NOT_SMOOTH, precision="never",
+)  # fmt: skip
 def multinomial_from_uniform(
     prob: TensorArg, uniform_sample: TensorArg, sample_indices: TensorArg, dtype: Dtype = "int64"
 ) -> Expr:

@@ -60,14 +60,9 @@ def _where_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.where",
-    infer=_where_info,
-    te=topi.where,
-    pattern=OpPatternKind.BROADCAST,
-    flops=per_output(1),
-    layout=follows,
-    gradient=slopes.where,
-)
+    "relax.where", infer=_where_info, te=topi.where, pattern=OpPatternKind.BROADCAST, flops=per_output(1),
+    layout=follows, gradient=slopes.where,
+)  # fmt: skip
 def where(condition: TensorArg, x1: TensorArg, x2: TensorArg) -> Expr:
     """Take elements of `x1` where `condition` holds, else of `x2`; all three broadcast."""
 
@@ -79,14 +74,9 @@ def _bucketize_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.bucketize",
-    infer=_bucketize_info,
-    te=topi.bucketize,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_output(8),
-    layout=as_written,
-    gradient=NOT_SMOOTH,
-)
+    "relax.bucketize", infer=_bucketize_info, te=topi.bucketize, pattern=OpPatternKind.OPAQUE, flops=per_output(8),
+    layout=as_written, gradient=NOT_SMOOTH,
+)  # fmt: skip
 def bucketize(input_tensor: TensorArg, boundaries: TensorArg, out_int32: bool = False, right: bool = False) -> Expr:
     """Tell in which bucket between the ascending `boundaries` each element falls.
 

@@ -32,15 +32,9 @@ def _unique_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.unique",
-    infer=_unique_info,
-    te=_UNKNOWN,
-    host=unique_of,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(12),
-    layout=as_written,
-    gradient=NOT_SMOOTH,
-)
+    "relax.unique", infer=_unique_info, te=_UNKNOWN, host=unique_of, pattern=OpPatternKind.OPAQUE, flops=per_input(12),
+    layout=as_written, gradient=NOT_SMOOTH,
+)  # fmt: skip
 def unique(
     x: TensorArg,
     sorted: bool = True,
@@ -56,14 +50,8 @@ def unique(
 
 
 @operator(
-    "relax.nonzero",
-    infer=lambda use: tensor(None, "int64", 2, use.tensor("x").vdevice),
-    te=_UNKNOWN,
-    host=nonzero_of,
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(1),
-    layout=as_written,
-    gradient=NOT_SMOOTH,
-)
+    "relax.nonzero", infer=lambda use: tensor(None, "int64", 2, use.tensor("x").vdevice), te=_UNKNOWN, host=nonzero_of,
+    pattern=OpPatternKind.OPAQUE, flops=per_input(1), layout=as_written, gradient=NOT_SMOOTH,
+)  # fmt: skip
 def nonzero(x: TensorArg) -> Expr:
     """Find the elements that are not zero: a row a dimension, a column an element."""

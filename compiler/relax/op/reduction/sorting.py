@@ -28,14 +28,9 @@ def _sort_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.sort",
-    infer=_sort_info,
-    te=lambda x, axis, descending: topi.sort(x, axis, not descending),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(_COMPARISONS),
-    layout=follows_with_axis("axis"),
-    gradient=slopes.sort,
-)
+    "relax.sort", infer=_sort_info, te=lambda x, axis, descending: topi.sort(x, axis, not descending),
+    pattern=OpPatternKind.OPAQUE, flops=per_input(_COMPARISONS), layout=follows_with_axis("axis"), gradient=slopes.sort,
+)  # fmt: skip
 def sort(x: TensorArg, axis: int = -1, descending: bool = False) -> Expr:
     """Put the elements along `axis` in order; NaN counts as the largest."""
 
@@ -48,14 +43,10 @@ def _argsort_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.argsort",
-    infer=_argsort_info,
+    "relax.argsort", infer=_argsort_info,
     te=lambda data, axis, descending, dtype: topi.argsort(data, None, axis, not descending, dtype),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(_COMPARISONS),
-    layout=follows_with_axis("axis"),
-    gradient=NOT_SMOOTH,
-)
+    pattern=OpPatternKind.OPAQUE, flops=per_input(_COMPARISONS), layout=follows_with_axis("axis"), gradient=NOT_SMOOTH,
+)  # fmt: skip
 def argsort(data: TensorArg, axis: int = -1, descending: bool = False, dtype: Dtype = "int32") -> Expr:
     """Give the positions along `axis` of the elements in order; equal ones keep theirs."""
 
@@ -79,14 +70,10 @@ def _topk_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.topk",
-    infer=_topk_info,
+    "relax.topk", infer=_topk_info,
     te=lambda data, k, axis, ret_type, largest, dtype: topi.topk(data, k, axis, ret_type, not largest, dtype),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(_COMPARISONS),
-    layout=follows_with_axis("axis"),
-    gradient=slopes.topk,
-)
+    pattern=OpPatternKind.OPAQUE, flops=per_input(_COMPARISONS), layout=follows_with_axis("axis"), gradient=slopes.topk,
+)  # fmt: skip
 def topk(
     data: TensorArg, k: int = 1, axis: int = -1, ret_type: str = "both", largest: bool = True, dtype: Dtype = "int32"
 ) -> Expr:

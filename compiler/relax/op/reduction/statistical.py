@@ -119,14 +119,10 @@ def _median_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.median",
-    infer=_median_info,
+    "relax.median", infer=_median_info,
     te=lambda x, axis, keepdims: topi.median(x, axis[0] if isinstance(axis, tuple) else axis, keepdims),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_input(10),
-    layout=as_written,
-    gradient=slopes.median,
-)
+    pattern=OpPatternKind.OPAQUE, flops=per_input(10), layout=as_written, gradient=slopes.median,
+)  # fmt: skip
 def median(x: TensorArg, axis: OptionalInts = None, keepdims: bool = False) -> Expr:
     """Take the middle element along `axis`, the lower of two, and its position.
 
@@ -150,14 +146,10 @@ def _running_info(use: Use) -> StructInfo:
 
 
 @operator(
-    "relax.cumsum",
-    infer=_running_info,
+    "relax.cumsum", infer=_running_info,
     te=lambda data, axis, dtype, exclusive: topi.cumsum(data, axis, dtype or None, exclusive),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_output(1),
-    layout=follows_with_axis("axis"),
-    gradient=slopes.cumsum,
-)
+    pattern=OpPatternKind.OPAQUE, flops=per_output(1), layout=follows_with_axis("axis"), gradient=slopes.cumsum,
+)  # fmt: skip
 def cumsum(data: TensorArg, axis: int | None = None, dtype: OptionalDtype = None, exclusive: bool = False) -> Expr:
     """Take running sums along `axis`, or of the elements laid flat.
 
@@ -166,13 +158,9 @@ def cumsum(data: TensorArg, axis: int | None = None, dtype: OptionalDtype = None
 
 
 @operator(
-    "relax.cumprod",
-    infer=_running_info,
+    "relax.cumprod", infer=_running_info,
     te=lambda data, axis, dtype, exclusive: topi.cumprod(data, axis, dtype or None, exclusive),
-    pattern=OpPatternKind.OPAQUE,
-    flops=per_output(1),
-    layout=follows_with_axis("axis"),
-    gradient=slopes.cumprod,
-)
+    pattern=OpPatternKind.OPAQUE, flops=per_output(1), layout=follows_with_axis("axis"), gradient=slopes.cumprod,
+)  # fmt: skip
 def cumprod(data: TensorArg, axis: int | None = None, dtype: OptionalDtype = None, exclusive: bool = False) -> Expr:
     """Take running products, as `cumsum` takes sums."""
