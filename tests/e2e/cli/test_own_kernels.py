@@ -29,11 +29,9 @@ name = "saxpy"
 source = "scaled_sum.c"
 entry = "saxpy"
 compiler = "cc -O3"
-args = [
-  { name = "x", dtype = "float32", shape = [4096] },
-  { name = "y", dtype = "float32", shape = [4096] },
-  { name = "out", dtype = "float32", shape = [4096], output = true },
-]
+args = [{ name = "x", dtype = "float32", shape = [4096] },
+        { name = "y", dtype = "float32", shape = [4096] },
+        { name = "out", dtype = "float32", shape = [4096], output = true }]
 reference = { UNROLL = 1, SCALE = 2 }
 flops = "2 * 4096"
 [kernel.space]

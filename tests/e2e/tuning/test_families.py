@@ -30,10 +30,8 @@ name = "scale"
 source = "scale.c"
 entry = "scale"
 compiler = "cc -O1"
-args = [
-  { name = "x", dtype = "float32", shape = ["N"] },
-  { name = "out", dtype = "float32", shape = ["N"], output = true },
-]
+args = [{ name = "x", dtype = "float32", shape = ["N"] },
+        { name = "out", dtype = "float32", shape = ["N"], output = true }]
 reference = { BROKEN = 0 }
 shapes = ["N=16,64"]
 

@@ -77,7 +77,7 @@ def chain(rows: int, cols: int, dtype: str = "float32") -> PrimFunc:
     return create_prim_func([x, y, relu])
 
 
-def softmax(rows: int, cols: int) -> PrimFunc:
+def softmax(rows: int | n.Var, cols: int | n.Var) -> PrimFunc:
     x = placeholder((rows, cols), name="X")
     k1, k2 = reduce_axis((0, cols), name="k1"), reduce_axis((0, cols), name="k2")
     top = compute((rows,), lambda i: te_max(x[i, k1], axis=k1), name="top")

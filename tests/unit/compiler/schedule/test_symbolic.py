@@ -18,14 +18,13 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, size_var
 from compiler.te.prim_func import create_prim_func
-from compiler.te.reduction import max as te_max
 from compiler.te.reduction import reduce_axis
 from compiler.te.reduction import sum as te_sum
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin.intrin import exp, if_then_else
+from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import ForKind, PrimFunc
-from tests.kit.compiler.lowering import in_tiles, tile_matmul
+from tests.kit.compiler import lowering
 
 Array = np.ndarray[Any, Any]
 SIZES = (0, 1, 3, 4, 5, 15, 16, 17, 33, 64, 100)
@@ -49,7 +48,7 @@ def matmul_in_tiles(rows: Any, cols: Any, depth: Any) -> PrimFunc:
     k = reduce_axis((0, depth), name="k")
     c = compute((rows, cols), lambda i, j: te_sum(a[i, k] * b[k, j], axis=k), name="C")
     sch = Schedule(create_prim_func([a, b, c]))
-    tiles = tile_matmul(sch, (6, 16, 4), columns_first=True)
+    tiles = lowering.tile_matmul(sch, (6, 16, 4), columns_first=True)
     panel = sch.cache_read(tiles.block, 1, "global")
     sch.compute_at(panel, tiles.j0)
     for loop in (tiles.j1, sch.get_loops(tiles.cache)[-1], sch.get_loops(panel)[-1]):
@@ -84,7 +83,7 @@ def chain_computed_at() -> PrimFunc:
     b = compute((rows, cols), lambda i, j: a[i, j] * 2.0, name="B")
     c = compute((rows, cols), lambda i, j: b[i, j] + 1.0, name="C")
     sch = Schedule(create_prim_func([a, c]))
-    in_tiles(sch, "B", "C")
+    lowering.in_tiles(sch, "B", "C")
     return sch.func
 
 
@@ -102,14 +101,7 @@ def cached_stencil() -> PrimFunc:
 
 
 def softmax_by_rows() -> PrimFunc:
-    rows, cols = size_var("n"), size_var("m")
-    x = placeholder((rows, cols), name="X")
-    k1, k2 = reduce_axis((0, cols), name="k1"), reduce_axis((0, cols), name="k2")
-    top = compute((rows,), lambda i: te_max(x[i, k1], axis=k1), name="top")
-    power = compute((rows, cols), lambda i, j: exp(x[i, j] - top[i]), name="power")
-    total = compute((rows,), lambda i: te_sum(power[i, k2], axis=k2), name="total")
-    out = compute((rows, cols), lambda i, j: power[i, j] / total[i], name="out")
-    sch = Schedule(create_prim_func([x, out]))
+    sch = Schedule(lowering.softmax(size_var("n"), size_var("m")))
     i, j = sch.get_loops(sch.get_block("out"))
     i0, i1 = sch.split(i, [None, 4])
     sch.vectorize(sch.split(j, [None, 16])[1])

@@ -41,10 +41,8 @@ name = "scale"
 source = ["scale.c", "more.c"]
 entry = "scale"
 compiler = "cc -O1"
-args = [
-  { name = "x", dtype = "float32", shape = ["N"] },
-  { name = "out", dtype = "float32", shape = ["2 * N"], output = true },
-]
+args = [{ name = "x", dtype = "float32", shape = ["N"] },
+        { name = "out", dtype = "float32", shape = ["2 * N"], output = true }]
 reference = { FACTOR = 1 }
 shapes = ["N=4,16"]
 [kernel.space]

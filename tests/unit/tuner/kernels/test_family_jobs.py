@@ -27,10 +27,8 @@ portfolio = 2
 name = "scale"
 source = "scale.c"
 entry = "scale"
-args = [
-  { name = "x", dtype = "float32", shape = ["N"] },
-  { name = "out", dtype = "float32", shape = ["2 * N // 2"], output = true },
-]
+args = [{ name = "x", dtype = "float32", shape = ["N"] },
+        { name = "out", dtype = "float32", shape = ["2 * N // 2"], output = true }]
 reference = { UNROLL = 1 }
 constraints = ["N % UNROLL == 0"]
 flops = "2 * N"

@@ -30,10 +30,8 @@ name = "scale"
 source = "scale.c"
 entry = "scale"
 compiler = "cc -O3"
-args = [
-  { name = "x", dtype = "float32", shape = [64] },
-  { name = "out", dtype = "float32", shape = [64], output = true },
-]
+args = [{ name = "x", dtype = "float32", shape = [64] },
+        { name = "out", dtype = "float32", shape = [64], output = true }]
 reference = { UNROLL = 1 }
 constraints = ["UNROLL <= 4"]
 
