@@ -244,15 +244,10 @@ def start_child(module: str, options: ServiceOptions, *, silent: bool = False) -
     try:
         given = msgspec.structs.replace(options, lifeline_fd=read_end, parent=os.getpid())
         process = subprocess.Popen(
-            [*PYTHON, "-m", module, msgspec.json.encode(given).decode()],
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if silent else None,
-            pass_fds=(read_end,),
-            start_new_session=True,
-            text=True,
-        )
+            [*PYTHON, "-m", module, msgspec.json.encode(given).decode()], env=environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if silent else None, pass_fds=(read_end,),
+            start_new_session=True, text=True,
+        )  # fmt: skip
     except BaseException:
         os.close(lifeline)
         raise

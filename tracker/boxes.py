@@ -144,17 +144,10 @@ def _adopt(farm: Farm, device: FarmDevice, held: HeldLease, now: float) -> None:
     It is a former tracker's, or was given up meanwhile."""
     given_up = held.lease in farm.ended or held.lease.startswith(f"{farm.run}-")
     lease = GrantedLease(
-        id=held.lease,
-        token=held.token,
-        number=_number(held.token),
-        device=device,
-        client=held.client,
-        user=held.user,
-        phase=LeasePhase.ACTIVE,
-        since=now,
-        deadline=now + farm.timing.grace_s,
+        id=held.lease, token=held.token, number=_number(held.token), device=device, client=held.client, user=held.user,
+        phase=LeasePhase.ACTIVE, since=now, deadline=now + farm.timing.grace_s,
         ends=None if held.left_s is None else now + held.left_s,
-    )
+    )  # fmt: skip
     lending.attach(farm, lease, now)
     farm.log_lease(LogKind.RESTORED, now, lease)
     if given_up:

@@ -195,13 +195,9 @@ class TrackerSession:
             return session
 
     def request_and_run(
-        self,
-        key: str,
-        func: Callable[[RPCSession], T],
-        priority: int = 1,
-        session_timeout: float = 0,
+        self, key: str, func: Callable[[RPCSession], T], priority: int = 1, session_timeout: float = 0,
         max_retry: int = 2,
-    ) -> T:
+    ) -> T:  # fmt: skip
         """Run `func(session)` on a device that matches `key`, again on another when the session is lost.
         It is tried `max_retry` times in all. Other errors of `func` are raised as they are. Raises TrackerError
         after the last try."""

@@ -93,16 +93,9 @@ class Farm:
 
     def log_lease(self, kind: LogKind, now: float, lease: GrantedLease, text: str = "") -> None:
         self._log(
-            kind,
-            now,
-            device=lease.device.id,
-            box=lease.device.box.name,
-            lease=lease.id,
-            request=lease.request.id if lease.request else "",
-            user=lease.user,
-            number=lease.number,
-            text=text,
-        )
+            kind, now, device=lease.device.id, box=lease.device.box.name, lease=lease.id,
+            request=lease.request.id if lease.request else "", user=lease.user, number=lease.number, text=text,
+        )  # fmt: skip
 
     def _log(self, kind: LogKind, now: float, **what: Any) -> None:
         self.counts[kind] += 1

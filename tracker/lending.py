@@ -48,18 +48,11 @@ def _offer(farm: Farm, request: Request, device: FarmDevice, now: float) -> None
     farm.number += 1
     number = device.box.high = max(farm.number, device.box.high + 1)
     lease = GrantedLease(
-        id=f"{farm.run}-{farm.number}",
-        token=f"{number}-{farm.secret()}",
-        number=number,
-        device=device,
-        client=request.client,
-        user=request.waiting.user,
-        phase=LeasePhase.OFFERED,
-        since=now,
+        id=f"{farm.run}-{farm.number}", token=f"{number}-{farm.secret()}", number=number, device=device,
+        client=request.client, user=request.waiting.user, phase=LeasePhase.OFFERED, since=now,
         deadline=now + farm.timing.accept_s,
-        ends=None if request.session_timeout_s is None else now + request.session_timeout_s,
-        request=request,
-    )
+        ends=None if request.session_timeout_s is None else now + request.session_timeout_s, request=request,
+    )  # fmt: skip
     request.lease = lease
     attach(farm, lease, now)
     farm.log_lease(LogKind.GRANTED, now, lease)
@@ -127,19 +120,11 @@ def send_grant(farm: Farm, lease: GrantedLease) -> None:
     assert lease.request is not None
     device = lease.device
     grant = LeaseGrant(
-        lease=lease.id,
-        token=lease.token,
-        device=device.id,
-        slot=device.spec.slot,
-        key=device.spec.key,
-        address=granted_address(device.box.address, lease.token),
-        fingerprint=device.spec.fingerprint,
-        attributes=device.spec.attributes,
-        renew_s=farm.timing.renew_s,
-        grace_s=farm.timing.grace_s,
-        session_timeout_s=lease.request.session_timeout_s,
-        box_key=device.box.public,
-    )
+        lease=lease.id, token=lease.token, device=device.id, slot=device.spec.slot, key=device.spec.key,
+        address=granted_address(device.box.address, lease.token), fingerprint=device.spec.fingerprint,
+        attributes=device.spec.attributes, renew_s=farm.timing.renew_s, grace_s=farm.timing.grace_s,
+        session_timeout_s=lease.request.session_timeout_s, box_key=device.box.public,
+    )  # fmt: skip
     farm.emit(lease.client, tm.Granted(lease.request.id, grant))
 
 

@@ -74,16 +74,10 @@ def _take_in(farm: Farm, event: RequestDevice, now: float) -> Request:
         exclude=frozenset(event.exclude),
     )
     request = Request(
-        id=event.request,
-        client=event.peer,
-        waiting=waiting,
-        seen=now,
-        give_up=None if event.wait_s is None else now + event.wait_s,
-        session_timeout_s=event.session_timeout_s or None,
-        public=event.public,
-        ahead=event.ahead,
-        shares=event.shares,
-    )
+        id=event.request, client=event.peer, waiting=waiting, seen=now,
+        give_up=None if event.wait_s is None else now + event.wait_s, session_timeout_s=event.session_timeout_s or None,
+        public=event.public, ahead=event.ahead, shares=event.shares,
+    )  # fmt: skip
     farm.add_request(request)
     farm.client(event.peer).requests.add(request.id)
     return request

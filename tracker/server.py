@@ -138,13 +138,9 @@ class TrackerLoop:
     """Receives, lets the state machine decide, sends."""
 
     def __init__(
-        self,
-        front: zmq.Socket[bytes],
-        guard: ConnectionGuard,
-        timing: Timing,
-        log_size: int,
+        self, front: zmq.Socket[bytes], guard: ConnectionGuard, timing: Timing, log_size: int,
         rights: MessageRights | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._front = front
         self._guard = guard
         self._gate = rights
@@ -402,13 +398,9 @@ class Tracker(ChildService):
     """
 
     def __init__(
-        self,
-        host: str = "127.0.0.1",
-        port: int = DEFAULT_PORT,
-        port_end: int = 9199,
-        silent: bool = False,
+        self, host: str = "127.0.0.1", port: int = DEFAULT_PORT, port_end: int = 9199, silent: bool = False,
         **options: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         settings = TrackerOptions(host=host, port=port, port_end=port_end if port else 0, **options)
         self.host = host
         super().__init__("tracker.server", settings, silent=silent)

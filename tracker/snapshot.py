@@ -42,25 +42,11 @@ def device_info(device: FarmDevice, now: float) -> DeviceInfo:
     elif box.closed and device.standing == "ok" and lease is None:
         reason = box.closed
     return DeviceInfo(
-        id=device.id,
-        box=box.name,
-        slot=spec.slot,
-        key=spec.key,
-        tags=spec.tags,
-        address=box.address,
-        state=device.state,
-        reason=reason,
-        fingerprint=spec.fingerprint,
-        attributes=spec.attributes,
-        user=lease.user if lease else None,
-        lease=lease.id if lease else None,
-        held_s=held,
-        leases=device.leases,
-        busy_s=device.busy_s + held,
-        known_s=now - device.since,
-        seen_s=now - box.seen,
-        check=_check_info(device, now),
-    )
+        id=device.id, box=box.name, slot=spec.slot, key=spec.key, tags=spec.tags, address=box.address,
+        state=device.state, reason=reason, fingerprint=spec.fingerprint, attributes=spec.attributes,
+        user=lease.user if lease else None, lease=lease.id if lease else None, held_s=held, leases=device.leases,
+        busy_s=device.busy_s + held, known_s=now - device.since, seen_s=now - box.seen, check=_check_info(device, now),
+    )  # fmt: skip
 
 
 def _check_info(device: FarmDevice, now: float) -> CheckInfo | None:

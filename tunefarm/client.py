@@ -107,13 +107,9 @@ class Client:
         return replies
 
     def family(
-        self,
-        family: str,
-        target: str | Target | None = None,
-        device_class: str | None = None,
-        *,
+        self, family: str, target: str | Target | None = None, device_class: str | None = None, *,
         release: str | None = None,
-    ) -> FamilyReply | None:
+    ) -> FamilyReply | None:  # fmt: skip
         """The newest record of a family, or the one in a release.
         The family is named as "dense:M,3072,768", or by its key.
 

@@ -284,13 +284,9 @@ class _Built:
     """The build of one record; `own` are kernels of sizes that the artifact has none for."""
 
     def __init__(
-        self,
-        digest: str,
-        record: FamilyRecord | None,
-        artifact: Artifact,
-        function: Callable[..., None],
+        self, digest: str, record: FamilyRecord | None, artifact: Artifact, function: Callable[..., None],
         maker: FamilyMaker,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.digest, self.record, self.artifact, self.function = digest, record, artifact, function
         self.own: dict[Size, Callable[..., None]] = {}
         self._general = {int(word) for word in artifact.meta.get(_GENERAL, "").split(",") if word}

@@ -32,18 +32,10 @@ def export(
 ) -> Response:  # fmt: skip
     """A whole table. The query says what it is of, and which rows are wanted."""
     given = Filters(
-        run=run,
-        task=task,
-        workload=workload or None,
-        target=target or None,
-        device_class=device_class or None,
-        device=device or None,
-        kernel=kernel or None,
-        release=release or None,
-        old=old or None,
-        other=other,
+        run=run, task=task, workload=workload or None, target=target or None, device_class=device_class or None,
+        device=device or None, kernel=kernel or None, release=release or None, old=old or None, other=other,
         objective=objective,
-    )
+    )  # fmt: skip
     rows = _begun(TABLES[table](context, given))
     lines, media = (as_csv(rows), "text/csv; charset=utf-8") if form == "csv" else (as_json(rows), "application/json")
     name = f"tunefarm-{table}{'' if run is None else f'-run-{run}'}.{form}"

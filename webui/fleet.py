@@ -173,39 +173,19 @@ def _from_tracker(info: DeviceInfo, known: DeviceRecord | None, now: datetime) -
     recorded = known.fingerprint if known is not None else {}
     cores = str(words.get("cores") or words.get("threads") or recorded.get("cores", ""))
     return FleetDevice(
-        name=info.id,
-        key=info.key,
-        state=info.state,
-        reason=info.reason,
-        box=info.box,
-        address=info.address,
+        name=info.id, key=info.key, state=info.state, reason=info.reason, box=info.box, address=info.address,
         device_class=info.fingerprint or (known.device_class if known else ""),
         cpu=words.get("cpu_model") or words.get("cpu") or str(recorded.get("cpu_model", "")),
-        cores=int(cores) if cores.isdigit() else None,
-        user=info.user,
-        busy_share=info.utilisation,
-        seen_at=now - timedelta(seconds=info.seen_s),
-        check=info.check,
-        lease=info.lease,
-        held_s=info.held_s,
-        info=info,
-    )
+        cores=int(cores) if cores.isdigit() else None, user=info.user, busy_share=info.utilisation,
+        seen_at=now - timedelta(seconds=info.seen_s), check=info.check, lease=info.lease, held_s=info.held_s, info=info,
+    )  # fmt: skip
 
 
 def recorded_device(device: DeviceRecord) -> FleetDevice:
     """A device as its record knows it."""
     cores = device.fingerprint.get("cores")
     return FleetDevice(
-        name=device.name,
-        key=device.key,
-        state="recorded",
-        reason="",
-        box=str(device.fingerprint.get("hostname", "")),
-        address="",
-        device_class=device.device_class,
-        cpu=str(device.fingerprint.get("cpu_model", "")),
-        cores=cores if isinstance(cores, int) else None,
-        user=None,
-        busy_share=None,
-        seen_at=device.last_seen,
-    )
+        name=device.name, key=device.key, state="recorded", reason="", box=str(device.fingerprint.get("hostname", "")),
+        address="", device_class=device.device_class, cpu=str(device.fingerprint.get("cpu_model", "")),
+        cores=cores if isinstance(cores, int) else None, user=None, busy_share=None, seen_at=device.last_seen,
+    )  # fmt: skip

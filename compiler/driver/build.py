@@ -131,13 +131,9 @@ def build(
 
 
 def _by_target(
-    inputs: Any,
-    args: Sequence[Any] | None,
-    target: Any,
-    target_host: Any,
-    name: str,
+    inputs: Any, args: Sequence[Any] | None, target: Any, target_host: Any, name: str,
     binds: Mapping[Tensor, n.Buffer] | None,
-) -> list[tuple[Target, IRModule]]:
+) -> list[tuple[Target, IRModule]]:  # fmt: skip
     host = None if target_host is None else Target(target_host)
     if not isinstance(inputs, Mapping) or isinstance(inputs, IRModule):
         chosen = Target.current_or_default().resolved() if target is None else Target(target)

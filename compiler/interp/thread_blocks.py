@@ -99,13 +99,9 @@ class Thread:
 
 
 def launch(
-    name: str,
-    kernel: Kernel,
-    grid: Sequence[int],
-    block: Sequence[int],
-    memories: Mapping[str, memoryview],
+    name: str, kernel: Kernel, grid: Sequence[int], block: Sequence[int], memories: Mapping[str, memoryview],
     written: Set[str],
-) -> None:
+) -> None:  # fmt: skip
     """Run `kernel(thread, **memories)` for each thread of each block, x running fastest.
 
     Accesses to memory that it writes, which `written` names, are watched. Raises RaceError, DivergentBarrier, and what

@@ -39,13 +39,9 @@ class BaseFunc(Node):
         print(self.script(**options))
 
     def script(
-        self,
-        *,
-        name: str | None = None,
-        show_meta: bool = False,
-        indent_spaces: int = 4,
+        self, *, name: str | None = None, show_meta: bool = False, indent_spaces: int = 4,
         **options: Unpack[TextOptions],
-    ) -> str:
+    ) -> str:  # fmt: skip
         """The function as TVMScript text, called `name`; with `show_meta`, large constants stand before it."""
         return text.printed(self, name, show_meta, indent_spaces, options)
 

@@ -145,13 +145,9 @@ class IRModule(Node):
         print(self.script(**options))
 
     def script(
-        self,
-        *,
-        name: str | None = None,
-        show_meta: bool = False,
-        indent_spaces: int = 4,
+        self, *, name: str | None = None, show_meta: bool = False, indent_spaces: int = 4,
         **options: Unpack[TextOptions],
-    ) -> str:
+    ) -> str:  # fmt: skip
         """The module as TVMScript text; with `show_meta`, large constants stand before it. A module is called
         Module: `name` is for functions."""
         return text.printed(self, None, show_meta, indent_spaces, options)

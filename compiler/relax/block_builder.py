@@ -63,13 +63,9 @@ class BlockBuilder:
     # ---------------------------------------------------------------------------- functions
 
     def function(
-        self,
-        name: str,
-        params: r.Var | r.Tuple | Sequence[r.Var] | None = None,
-        attrs: Mapping[str, Any] | None = None,
-        pure: bool = True,
-        private: bool = False,
-    ) -> FunctionScope:
+        self, name: str, params: r.Var | r.Tuple | Sequence[r.Var] | None = None,
+        attrs: Mapping[str, Any] | None = None, pure: bool = True, private: bool = False,
+    ) -> FunctionScope:  # fmt: skip
         """The function `name` of `params`, to be built in a `with` block that ends with `emit_func_output`.
 
         `private` functions have no global symbol: nothing outside the module calls them.
@@ -332,13 +328,9 @@ class BlockBuilder:
         return self.emit(self.call_te(func, *args, **kwargs))
 
     def call_te_with_grad(
-        self,
-        func: Callable[..., Any],
-        *args: Any,
-        te_grad_name: str,
-        te_grad_kwargs: Mapping[str, Any] | None = None,
+        self, func: Callable[..., Any], *args: Any, te_grad_name: str, te_grad_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> r.Call:
+    ) -> r.Call:  # fmt: skip
         """Make the call of `call_te` with the name of the te function that computes its gradient."""
         kernel, gvar = self._kernel(func, args, kwargs)
         return call_tir_with_grad(
@@ -346,13 +338,9 @@ class BlockBuilder:
         )
 
     def emit_te_with_grad(
-        self,
-        func: Callable[..., Any],
-        *args: Any,
-        te_grad_name: str,
-        te_grad_kwargs: Mapping[str, Any] | None = None,
+        self, func: Callable[..., Any], *args: Any, te_grad_name: str, te_grad_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> r.Var:
+    ) -> r.Var:  # fmt: skip
         """Emit `call_te_with_grad(...)`."""
         return self.emit(
             self.call_te_with_grad(func, *args, te_grad_name=te_grad_name, te_grad_kwargs=te_grad_kwargs, **kwargs)

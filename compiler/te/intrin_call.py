@@ -137,13 +137,9 @@ def _block(
 
 
 def _reduced(
-    call: IntrinCall,
-    parts: _Parts,
-    reads: Sequence[n.BufferRegion],
-    writes: Sequence[n.BufferRegion],
-    name: str,
+    call: IntrinCall, parts: _Parts, reads: Sequence[n.BufferRegion], writes: Sequence[n.BufferRegion], name: str,
     span: Span | None,
-) -> Stmt:
+) -> Stmt:  # fmt: skip
     """The outputs set to the unit, and loops over the axes of the reduction that add to them."""
     intrin = parts.intrin
     if intrin.reduce_init is None or intrin.reduce_update is None:

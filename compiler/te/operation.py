@@ -56,13 +56,9 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | Non
 
 
 def compute(
-    shape: Any,
-    fcompute: Callable[..., Any],
-    name: str = "compute",
-    tag: str = "",
-    attrs: Mapping[str, Any] | None = None,
-    varargs_names: Sequence[str] | None = None,
-) -> Any:
+    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
+    attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None,
+) -> Any:  # fmt: skip
     """A tensor of `shape` whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
     The axes are named after `fcompute`'s parameters; `*args` take `varargs_names`, or i0, i1, ...

@@ -57,13 +57,10 @@ class IntrinCall:
 
 
 def decl_tensor_intrin(
-    op: Operation,
-    fcompute: Callable[..., Any],
-    name: str = "tensor_intrin",
-    binds: Mapping[Tensor, n.Buffer] | None = None,
-    scalar_params: Sequence[n.Var] | None = None,
+    op: Operation, fcompute: Callable[..., Any], name: str = "tensor_intrin",
+    binds: Mapping[Tensor, n.Buffer] | None = None, scalar_params: Sequence[n.Var] | None = None,
     default_buffer_params: Mapping[str, Any] | None = None,
-) -> TensorIntrin:
+) -> TensorIntrin:  # fmt: skip
     """Declare that `fcompute(ins, outs)` does what `op` computes, for `Stage.tensorize`.
 
     `ins` and `outs` are buffers of the inputs and outputs of `op`, made with `default_buffer_params`, or those that

@@ -128,13 +128,9 @@ pass_of = _table.of
 
 
 def tir_pass(
-    title: str,
-    *,
-    over: Over = "function",
-    opt_level: int = 0,
-    gives: LoweringStage | None = None,
+    title: str, *, over: Over = "function", opt_level: int = 0, gives: LoweringStage | None = None,
     options: Mapping[str, Setting] | None = None,
-) -> Callable[[F], F]:
+) -> Callable[[F], F]:  # fmt: skip
     """Register the decorated function as the pass `tir.<title>`; it can still be called. See `TirPass`.
 
     A pass over modules takes no options.

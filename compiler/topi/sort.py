@@ -134,13 +134,9 @@ def merge_sort(
 
 
 def topk(
-    data: Tensor,
-    k: int | PrimExpr = 1,
-    axis: int = -1,
-    ret_type: str = "both",
-    is_ascend: bool = False,
+    data: Tensor, k: int | PrimExpr = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
     dtype: str = "int64",
-) -> Tensor | list[Tensor]:
+) -> Tensor | list[Tensor]:  # fmt: skip
     """The `k` largest values along `axis` in order, or the smallest when `is_ascend`; all for k < 1.
 
     `ret_type` says what comes back: "values", "indices" (of `dtype`), or "both" as [values, indices]. Of equal values

@@ -126,13 +126,9 @@ class GpuServers:
     """Starts the servers, starts them again, ends them. `clock` counts seconds."""
 
     def __init__(
-        self,
-        options: Sequence[ServerOptions],
-        port_file: str = "",
-        *,
-        silent: bool = False,
+        self, options: Sequence[ServerOptions], port_file: str = "", *, silent: bool = False,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._children = [_Child(each) for each in options]
         self._port_file = port_file
         self._silent = silent

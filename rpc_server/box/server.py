@@ -264,17 +264,11 @@ def _registered(
     link = _relay_link(options, name, port, leases, ring, lambda: registrar.wake())
     try:
         registrar = Registrar(
-            options.tracker,
-            box=name,
-            address=_told_address(options, fingerprint, port),
-            devices=[device],
-            leases=leases,
-            check=check,
-            hours=Hours.parse(options.hours, options.timezone) if options.hours else None,
-            end_at_close=options.end_at_close,
-            keys=keys_for(ring, options.tracker),
+            options.tracker, box=name, address=_told_address(options, fingerprint, port), devices=[device],
+            leases=leases, check=check, hours=Hours.parse(options.hours, options.timezone) if options.hours else None,
+            end_at_close=options.end_at_close, keys=keys_for(ring, options.tracker),
             unreachable=link.trouble if link is not None else lambda: "",
-        )
+        )  # fmt: skip
     except HoursError as error:
         raise ServerStartError(error.message, hint=error.hint) from None
     except ConnectError as error:
@@ -298,13 +292,9 @@ def _told_address(options: ServerOptions, fingerprint: Fingerprint, port: int) -
 
 
 def _relay_link(
-    options: ServerOptions,
-    name: str,
-    port: int,
-    leases: LeaseTable | None,
-    ring: KeyRing | None,
+    options: ServerOptions, name: str, port: int, leases: LeaseTable | None, ring: KeyRing | None,
     on_change: Callable[[], None],
-) -> RelayLink | None:
+) -> RelayLink | None:  # fmt: skip
     if not options.relay:
         return None
     try:
@@ -354,15 +344,10 @@ class Server(ChildService):
             options["relay"] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             host, port = "127.0.0.1", 0
         settings = ServerOptions(
-            host=host,
-            port=port,
-            port_end=port_end if port else 0,
-            key=key,
+            host=host, port=port, port_end=port_end if port else 0, key=key,
             tracker="" if tracker_addr is None else f"{tracker_addr[0]}:{tracker_addr[1]}",
-            libraries=tuple(filter(None, (load_library or "").split(":"))),
-            address=custom_addr or "",
-            **options,
-        )
+            libraries=tuple(filter(None, (load_library or "").split(":"))), address=custom_addr or "", **options,
+        )  # fmt: skip
         self.host = host
         super().__init__("rpc_server.box.server", settings, silent=silent)
 

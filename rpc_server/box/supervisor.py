@@ -331,18 +331,11 @@ class Supervisor:
     def _status(self) -> messages.BoxStatus:
         disk = os.statvfs(self._folder)
         return msgspec.structs.replace(
-            self._info,
-            sessions=self._state.session_names(),
-            warm=self._state.pool.count(ExecutorState.WARM),
-            uptime_s=time.monotonic() - self._started,
-            crashes=self._state.crashes,
-            time=time.time(),
-            user=self._user,
-            memory_limit=self._config.memory_limit,
-            disk_free=disk.f_bavail * disk.f_frsize,
-            disk_executes=not disk.f_flag & os.ST_NOEXEC,
-            limits_processes=self._executors.limits_processes,
-        )
+            self._info, sessions=self._state.session_names(), warm=self._state.pool.count(ExecutorState.WARM),
+            uptime_s=time.monotonic() - self._started, crashes=self._state.crashes, time=time.time(), user=self._user,
+            memory_limit=self._config.memory_limit, disk_free=disk.f_bavail * disk.f_frsize,
+            disk_executes=not disk.f_flag & os.ST_NOEXEC, limits_processes=self._executors.limits_processes,
+        )  # fmt: skip
 
     def _handle_error(self, conn: bytes, frames: list[memoryview], error: TunefarmError) -> None:
         request_id = 0

@@ -97,13 +97,9 @@ class Connection:
             return number
 
     def wait(
-        self,
-        number: int,
-        timeout_s: float | None = None,
-        grace_s: float = ANSWER_GRACE_S,
-        post_mortem: bool = False,
+        self, number: int, timeout_s: float | None = None, grace_s: float = ANSWER_GRACE_S, post_mortem: bool = False,
         spin_s: float = 0.0,
-    ) -> Message[AnyMessage]:
+    ) -> Message[AnyMessage]:  # fmt: skip
         """The answer to a request; raises the error it carries. `spin_s`: SPIN_S where it may come at once.
 
         Raises SessionClosed if the session or the connection ends first, and DeadlineExceeded when the box

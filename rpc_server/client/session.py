@@ -44,13 +44,9 @@ class RPCSession:
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        opened: messages.SessionOpened,
-        call_timeout: float | None = None,
-        enable_logging: bool = False,
-        dial: Callable[[], Connection] | None = None,
-    ) -> None:
+        self, connection: Connection, opened: messages.SessionOpened, call_timeout: float | None = None,
+        enable_logging: bool = False, dial: Callable[[], Connection] | None = None,
+    ) -> None:  # fmt: skip
         self.address = connection.address
         self.box = opened.box
         self.executor_pid = opened.executor_pid

@@ -41,15 +41,10 @@ class ExecutorStarter:
             told = msgspec.structs.replace(settings, socket=theirs.fileno())
             try:
                 self._child = subprocess.Popen(
-                    [*PYTHON, "-m", "rpc_server.executor.fork_server", msgspec.json.encode(told).decode()],
-                    cwd=folder,
-                    env=_environment(settings.gpu),
-                    stdin=subprocess.DEVNULL,
-                    stdout=write_end,
-                    stderr=write_end,
-                    pass_fds=(theirs.fileno(),),
-                    start_new_session=True,
-                )
+                    [*PYTHON, "-m", "rpc_server.executor.fork_server", msgspec.json.encode(told).decode()], cwd=folder,
+                    env=_environment(settings.gpu), stdin=subprocess.DEVNULL, stdout=write_end, stderr=write_end,
+                    pass_fds=(theirs.fileno(),), start_new_session=True,
+                )  # fmt: skip
             finally:
                 os.close(write_end)
             on_failure.pop_all()

@@ -81,15 +81,9 @@ class Fingerprint(msgspec.Struct, frozen=True):
     def with_gpu(self, gpu: Gpu) -> Fingerprint:
         """The fingerprint of a box that lends `gpu` and not its CPU."""
         return msgspec.structs.replace(
-            self,
-            target=str(Target({"kind": "cuda", "arch": gpu.arch})),
-            gpu=gpu.name,
-            gpu_uuid=gpu.uuid,
-            gpu_arch=gpu.arch,
-            gpu_memory=gpu.memory,
-            multiprocessors=gpu.multiprocessors,
-            driver=gpu.driver,
-        )
+            self, target=str(Target({"kind": "cuda", "arch": gpu.arch})), gpu=gpu.name, gpu_uuid=gpu.uuid,
+            gpu_arch=gpu.arch, gpu_memory=gpu.memory, multiprocessors=gpu.multiprocessors, driver=gpu.driver,
+        )  # fmt: skip
 
     def to_builtins(self) -> dict[str, Any]:
         """JSON-like values, `device_class` included."""
@@ -112,21 +106,13 @@ def local_fingerprint() -> Fingerprint:
     usable = os.sched_getaffinity(0)
     threads = len(usable)
     return Fingerprint(
-        hostname=socket.gethostname(),
-        cpu_model=_cpu_model(),
-        cpu_name=target.mcpu or "unknown",
-        target=str(target),
-        features=features,
-        features_digest=hashlib.sha256(",".join(features).encode()).hexdigest()[:12],
-        cores=_physical_cores() or threads,
-        threads=threads,
-        memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        caches=_caches(),
-        kernel=platform.release(),
-        governor=_read(_SYS_CPU / "cpufreq/scaling_governor"),
-        virtual="hypervisor" in _cpuinfo("flags").split(),
+        hostname=socket.gethostname(), cpu_model=_cpu_model(), cpu_name=target.mcpu or "unknown", target=str(target),
+        features=features, features_digest=hashlib.sha256(",".join(features).encode()).hexdigest()[:12],
+        cores=_physical_cores() or threads, threads=threads,
+        memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), caches=_caches(), kernel=platform.release(),
+        governor=_read(_SYS_CPU / "cpufreq/scaling_governor"), virtual="hypervisor" in _cpuinfo("flags").split(),
         usable_cores=_cores_of(usable) or threads,
-    )
+    )  # fmt: skip
 
 
 def _slug(name: str) -> str:

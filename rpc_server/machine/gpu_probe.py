@@ -124,16 +124,11 @@ def describe(uuid: str, place: Device) -> Gpu:
     cuda_api(place)
     state = gpu_state(place.device_id)
     return Gpu(
-        uuid=uuid,
-        name=place.device_name or "GPU",
-        arch=arch_of_version(place.compute_version or "8.0"),
-        memory=place.total_global_memory or 0,
-        multiprocessors=place.multi_processor_count or 1,
-        clock=place.max_clock_rate or 0,
-        shared=place.max_shared_memory_per_block or 0,
-        driver=str(place.driver_version or ""),
-        temperature=None if state is None else state.temperature,
-    )
+        uuid=uuid, name=place.device_name or "GPU", arch=arch_of_version(place.compute_version or "8.0"),
+        memory=place.total_global_memory or 0, multiprocessors=place.multi_processor_count or 1,
+        clock=place.max_clock_rate or 0, shared=place.max_shared_memory_per_block or 0,
+        driver=str(place.driver_version or ""), temperature=None if state is None else state.temperature,
+    )  # fmt: skip
 
 
 def main(text: str) -> int:

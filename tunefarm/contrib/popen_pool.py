@@ -75,13 +75,9 @@ class PopenWorker:
     """A process that runs functions one after another. It starts with the first, and again after `kill`."""
 
     def __init__(
-        self,
-        initializer: Callable[..., Any] | None = None,
-        initargs: Sequence[Any] = (),
-        maximum_uses: int | None = None,
-        stdout: Any = None,
-        stderr: Any = None,
-    ) -> None:
+        self, initializer: Callable[..., Any] | None = None, initargs: Sequence[Any] = (),
+        maximum_uses: int | None = None, stdout: Any = None, stderr: Any = None,
+    ) -> None:  # fmt: skip
         self._initializer, self._initargs = initializer, tuple(initargs)
         self._maximum_uses = maximum_uses
         self._stderr = stderr

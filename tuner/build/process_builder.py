@@ -71,13 +71,9 @@ class ProcessBuilder:
     """
 
     def __init__(
-        self,
-        workers: int | None = None,
-        *,
-        memory_bytes: int = MEMORY_BYTES,
-        niceness: int = 19,
+        self, workers: int | None = None, *, memory_bytes: int = MEMORY_BYTES, niceness: int = 19,
         import_main: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._lock = threading.Lock()
         self._closed = False
         self._workers = [

@@ -92,13 +92,9 @@ class _Session:
     `release` gets the device's fault, or "". `is_wanted` says whether others should have a turn with the device."""
 
     def __init__(
-        self,
-        rpc: RPCSession,
-        name: str,
-        key: str,
-        release: Callable[[str], None] = lambda _fault: None,
+        self, rpc: RPCSession, name: str, key: str, release: Callable[[str], None] = lambda _fault: None,
         is_wanted: Callable[[], bool] = lambda: False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._rpc = rpc
         self.is_wanted = is_wanted
         self._release = release
@@ -193,15 +189,9 @@ class DirectFleet:
         host, port = self._addresses[slot % len(self._addresses)]
         token, server_key = self._leases.get((host, port), ("", ""))
         rpc = open_session(
-            host,
-            port,
-            token=token,
-            wait_s=wait_s,
-            connect_timeout=_CONNECT_S,
-            restart_on_crash=True,
-            keys=self._keys,
+            host, port, token=token, wait_s=wait_s, connect_timeout=_CONNECT_S, restart_on_crash=True, keys=self._keys,
             server_key=server_key,
-        )
+        )  # fmt: skip
         try:
             session = _Session(rpc, rpc.box, rpc.status().key or CPU_KEY)
             self._class.admit(rpc.box, session.device().fingerprint.device_class)

@@ -448,17 +448,11 @@ def measurement(
     baseline = purpose is TrialPurpose.BASELINE
     untuned_timeout_s = max(_BASELINE_PATIENCE * options.run_timeout_s, flops / _LEAST_FLOPS)
     request = MeasureRequest(
-        artifact=candidate.digest,
-        seed=options.seed,
-        options=options.evaluator(purpose, command.best),
-        timeout_s=untuned_timeout_s if baseline else options.run_timeout_s,
-        reference=reference.digest,
-        reference_timeout_s=untuned_timeout_s,
-        rtol=max(options.rtol, rounding.relative),
-        atol=max(options.atol, rounding.absolute),
-        device_type=device_type(candidate),
-        cold=weights,
-    )
+        artifact=candidate.digest, seed=options.seed, options=options.evaluator(purpose, command.best),
+        timeout_s=untuned_timeout_s if baseline else options.run_timeout_s, reference=reference.digest,
+        reference_timeout_s=untuned_timeout_s, rtol=max(options.rtol, rounding.relative),
+        atol=max(options.atol, rounding.absolute), device_type=device_type(candidate), cold=weights,
+    )  # fmt: skip
     return request, (candidate,) if candidate.digest == reference.digest else (candidate, reference)
 
 

@@ -95,21 +95,12 @@ class RunOptions:
     def limits(self, builders: int) -> BudgetLimits:
         """The budgets as the engine's state machine takes them, for so many builds at once."""
         return BudgetLimits(
-            trials=self.trials,
-            total_trials=self.total_trials,
-            seconds=self.seconds,
-            task_seconds=self.task_seconds,
-            device_seconds=3600 * self.device_hours,
-            early_stopping=self.early_stopping,
-            builders=builders,
-            finalists=self.finalists,
-            final_rounds=self.final_rounds,
-            quiet_from=self.quiet_from,
-            equal_failures=self.equal_failures,
-            policy=Policy(self.scheduler),
-            gradient=self._gradient(),
+            trials=self.trials, total_trials=self.total_trials, seconds=self.seconds, task_seconds=self.task_seconds,
+            device_seconds=3600 * self.device_hours, early_stopping=self.early_stopping, builders=builders,
+            finalists=self.finalists, final_rounds=self.final_rounds, quiet_from=self.quiet_from,
+            equal_failures=self.equal_failures, policy=Policy(self.scheduler), gradient=self._gradient(),
             goal=self.goal,
-        )
+        )  # fmt: skip
 
     @property
     def goal(self) -> Goal:

@@ -74,15 +74,10 @@ def sketch_search(
         if knowledge.store is not None and knowledge.warm:
             warm = warm_start(task, sketches, neighbours(knowledge.store, task))
         found = TaskSearch(
-            task=task,
-            strategy=WarmStarted(made, warm.candidates) if warm.candidates else made,
-            recognise=recogniser(sketches),
-            source=trace_source(task),
-            weight=weight,
-            warm=warm,
-            guide="" if guide is None else guide.says,
-            model=model,
-        )
+            task=task, strategy=WarmStarted(made, warm.candidates) if warm.candidates else made,
+            recognise=recogniser(sketches), source=trace_source(task), weight=weight, warm=warm,
+            guide="" if guide is None else guide.says, model=model,
+        )  # fmt: skip
         return begun_with_draft(found, sketches, guide) if model else found
 
 

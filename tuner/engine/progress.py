@@ -268,24 +268,13 @@ def task_progress(
     Where only the run is limited, its budget is taken to be an even share."""
     share = -(-options.total_trials // tasks)
     return TaskProgress(
-        name=search.task.name,
-        done=state.done,
-        budget=max(state.asked, min(options.trials or share, share or options.trials)),
-        flops=search.task.flops,
-        baseline_cost=state.baseline_cost,
-        best_cost=state.best_cost,
-        failures=dict(state.failures),
-        ended=state.ended,
-        error=error,
-        known=state.known,
-        last_baseline_cost=state.last_baseline_cost,
-        model=search.model,
-        calls=search.weight,
-        unit=options.goal.unit,
-        baseline=search.task.baseline,
-        lowest_cost=state.lowest_cost,
+        name=search.task.name, done=state.done,
+        budget=max(state.asked, min(options.trials or share, share or options.trials)), flops=search.task.flops,
+        baseline_cost=state.baseline_cost, best_cost=state.best_cost, failures=dict(state.failures), ended=state.ended,
+        error=error, known=state.known, last_baseline_cost=state.last_baseline_cost, model=search.model,
+        calls=search.weight, unit=options.goal.unit, baseline=search.task.baseline, lowest_cost=state.lowest_cost,
         in_finals=state.in_finals,
-    )
+    )  # fmt: skip
 
 
 def time_left(

@@ -197,20 +197,13 @@ class RunRecorder:
         if isinstance(candidate, Candidate) and candidate.expected is not None:
             environment[EXPECTED] = candidate.expected
         return NewTrial(
-            task_id=self._run.tasks[event.job.task].id,
-            digest=candidate.digest if candidate else None,
-            trace=candidate.trace_json if candidate else None,
-            device_id=device.id if device else None,
-            purpose=event.job.purpose,
-            samples=samples,
-            verified=bool(samples),
-            failure=event.failure,
+            task_id=self._run.tasks[event.job.task].id, digest=candidate.digest if candidate else None,
+            trace=candidate.trace_json if candidate else None, device_id=device.id if device else None,
+            purpose=event.job.purpose, samples=samples, verified=bool(samples), failure=event.failure,
             failure_text=event.text if event.failure else "",
-            noise=self._noise(event, samples, environment, device.cores if device else 1),
-            build_s=event.build.seconds,
-            measure_s=measured.elapsed_s if measured is not None else None,
-            environment=environment,
-        )
+            noise=self._noise(event, samples, environment, device.cores if device else 1), build_s=event.build.seconds,
+            measure_s=measured.elapsed_s if measured is not None else None, environment=environment,
+        )  # fmt: skip
 
     def _noise(
         self, event: RecordTrial, samples: Sequence[float], environment: Mapping[str, float], cores: int
@@ -228,19 +221,11 @@ class RunRecorder:
     def _done(self, event: RecordTrial, trial: NewTrial) -> TrialDone:
         device = self._devices.get(event.slot) if event.slot is not None else None
         return TrialDone(
-            task=event.job.task,
-            purpose=trial.purpose,
-            candidate=event.job.candidate,
-            samples=trial.samples,
-            cost=summarise(trial.samples)[0] if trial.samples else None,
-            failure=trial.failure,
-            text=trial.failure_text,
-            build_s=event.build.seconds,
-            measure_s=trial.measure_s or 0.0,
-            device=device.name if device else "",
-            noise=trial.noise,
-            timestamp=time.time(),
-        )
+            task=event.job.task, purpose=trial.purpose, candidate=event.job.candidate, samples=trial.samples,
+            cost=summarise(trial.samples)[0] if trial.samples else None, failure=trial.failure, text=trial.failure_text,
+            build_s=event.build.seconds, measure_s=trial.measure_s or 0.0, device=device.name if device else "",
+            noise=trial.noise, timestamp=time.time(),
+        )  # fmt: skip
 
     def results(self) -> list[tuple[float | None, float | None]]:
         """Return each task's result and the cost it is compared with, in seconds a call.

@@ -96,16 +96,9 @@ class TaskState:
         if self.trial_device_s is not None and self.trial_build_s is not None:
             seconds = max(self.trial_device_s / max(1, slots), self.trial_build_s / max(1, builders))
         return TaskView(
-            index=self.index,
-            asked=self.asked,
-            cost=self.cost,
-            history=self.history,
-            stale=self.stale,
-            seconds=seconds,
-            weight=self.plan.weight,
-            flops=self.plan.flops,
-            group=self.plan.group,
-        )
+            index=self.index, asked=self.asked, cost=self.cost, history=self.history, stale=self.stale, seconds=seconds,
+            weight=self.plan.weight, flops=self.plan.flops, group=self.plan.group,
+        )  # fmt: skip
 
     # -- the search
 

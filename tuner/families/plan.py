@@ -44,17 +44,9 @@ class FamilySearch:
     def record(self, untuned: Sequence[float | None], trials: int = 0) -> FamilyRecord:
         """The portfolio and rule for the times so far. Raises FamilyError when no config works."""
         return make_record(
-            self.name,
-            self.what,
-            self.target,
-            self.sizes,
-            self.race.configs,
-            self.race.timings(),
-            self.most,
-            self.race.trace,
-            untuned,
-            trials,
-        )
+            self.name, self.what, self.target, self.sizes, self.race.configs, self.race.timings(), self.most,
+            self.race.trace, untuned, trials,
+        )  # fmt: skip
 
 
 def finals_of(store: RecordStore, run_id: int) -> dict[str, dict[str, float]]:

@@ -108,21 +108,14 @@ class FamilyRecord:
             held_out = math.nan if data["held_out"] is None else float(data["held_out"])
             rule = SizeRule.from_json(data["rule"])
             record = FamilyRecord(
-                name=str(data["name"]),
-                what=dict(data["what"]),
-                target=str(data["target"]),
-                sizes=SizeList.from_json(data["sizes"]),
-                configs=tuple(map(FamilyConfig.from_json, data["configs"])),
-                seconds=tuple(map(_times, data["seconds"])),
-                best=_times(data["best"]),
-                untuned=_times(data["untuned"]),
+                name=str(data["name"]), what=dict(data["what"]), target=str(data["target"]),
+                sizes=SizeList.from_json(data["sizes"]), configs=tuple(map(FamilyConfig.from_json, data["configs"])),
+                seconds=tuple(map(_times, data["seconds"])), best=_times(data["best"]), untuned=_times(data["untuned"]),
                 traces=tuple(None if trace is None else str(trace) for trace in data["traces"]),
-                dispatch=Dispatch(rule, held_out, tuple(map(float, data["errors"]))),
-                loss=float(data["loss"]),
-                exact=bool(data["exact"]),
-                trials=int(data["trials"]),
+                dispatch=Dispatch(rule, held_out, tuple(map(float, data["errors"]))), loss=float(data["loss"]),
+                exact=bool(data["exact"]), trials=int(data["trials"]),
                 library={str(name): _times(times) for name, times in data["library"].items()},
-            )
+            )  # fmt: skip
         except (AttributeError, KeyError, TypeError, ValueError, ArtifactError) as error:
             raise FamilyError(f"a record of a family is damaged: {error}") from None
         record._check()
@@ -149,21 +142,13 @@ def make_record(
     portfolio = choose_portfolio(timings, sizes.weights, most)
     members = portfolio.members
     return FamilyRecord(
-        name=name,
-        what=what,
-        target=target,
-        sizes=sizes,
-        configs=tuple(configs[member] for member in members),
-        seconds=tuple(_known(timings.seconds[member]) for member in members),
-        best=_known(timings.best),
+        name=name, what=what, target=target, sizes=sizes, configs=tuple(configs[member] for member in members),
+        seconds=tuple(_known(timings.seconds[member]) for member in members), best=_known(timings.best),
         untuned=tuple(untuned),
         traces=tuple(None if pick is None else trace(pick, at) for at, pick in enumerate(portfolio.picks)),
-        dispatch=make_dispatch(sizes, timings, portfolio),
-        loss=portfolio.loss,
-        exact=portfolio.exact,
-        trials=trials,
+        dispatch=make_dispatch(sizes, timings, portfolio), loss=portfolio.loss, exact=portfolio.exact, trials=trials,
         library=library or {},
-    )
+    )  # fmt: skip
 
 
 def _times(data: Sequence[Any]) -> tuple[float | None, ...]:

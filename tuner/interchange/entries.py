@@ -225,17 +225,10 @@ def device_ref(device: DeviceRecord) -> str:
 def trial_entry(trial: Trial, task: int, device: str | None) -> TrialEntry:
     """The line for `trial`, of the run's task at position `task`, measured on `device`."""
     return TrialEntry(
-        sequence=trial.sequence,
-        task=task,
-        purpose=str(trial.purpose),
-        digest=trial.digest,
-        trace=trial.trace,
-        device=device,
-        failure=None if trial.failure is None else str(trial.failure),
-        started_at=trial.started_at,
-        finished_at=trial.finished_at,
-        **copied(TrialFacts, trial),
-    )
+        sequence=trial.sequence, task=task, purpose=str(trial.purpose), digest=trial.digest, trace=trial.trace,
+        device=device, failure=None if trial.failure is None else str(trial.failure), started_at=trial.started_at,
+        finished_at=trial.finished_at, **copied(TrialFacts, trial),
+    )  # fmt: skip
 
 
 def new_trial(entry: TrialEntry, task_id: int, device_id: int | None) -> NewTrial:
@@ -246,31 +239,17 @@ def new_trial(entry: TrialEntry, task_id: int, device_id: int | None) -> NewTria
     except ValueError as error:
         raise InvalidRecord(str(error)) from None
     return NewTrial(
-        task_id=task_id,
-        digest=entry.digest,
-        trace=entry.trace,
-        device_id=device_id,
-        purpose=purpose,
-        failure=failure,
-        started_at=entry.started_at,
-        finished_at=entry.finished_at,
-        **copied(TrialFacts, entry),
-    )
+        task_id=task_id, digest=entry.digest, trace=entry.trace, device_id=device_id, purpose=purpose, failure=failure,
+        started_at=entry.started_at, finished_at=entry.finished_at, **copied(TrialFacts, entry),
+    )  # fmt: skip
 
 
 def family_entry(family: StoredFamily, run: str | None) -> FamilyEntry:
     """The line for a family, which the run of this identity tuned."""
     return FamilyEntry(
-        key=family.key,
-        name=family.name,
-        target=family.target,
-        device_class=family.device_class,
-        digest=family.digest,
-        loss=family.loss,
-        created_at=family.created_at,
-        run=run,
-        record=family.record,
-    )
+        key=family.key, name=family.name, target=family.target, device_class=family.device_class, digest=family.digest,
+        loss=family.loss, created_at=family.created_at, run=run, record=family.record,
+    )  # fmt: skip
 
 
 def new_family(entry: FamilyEntry, run_id: int | None) -> NewFamily:
@@ -282,15 +261,9 @@ def new_family(entry: FamilyEntry, run_id: int | None) -> NewFamily:
     if (found.digest, found.target) != (entry.digest, entry.target):
         raise InvalidRecord(f"the digest of {entry.name} is not {entry.digest}: one of them was changed")
     return NewFamily(
-        key=key_now(entry.record.get("what")) or entry.key,
-        name=entry.name,
-        target=entry.target,
-        device_class=entry.device_class,
-        run_id=run_id,
-        digest=entry.digest,
-        loss=entry.loss,
-        record=entry.record,
-    )
+        key=key_now(entry.record.get("what")) or entry.key, name=entry.name, target=entry.target,
+        device_class=entry.device_class, run_id=run_id, digest=entry.digest, loss=entry.loss, record=entry.record,
+    )  # fmt: skip
 
 
 def model_entry(

@@ -174,16 +174,11 @@ def _device_entry(device: DeviceRecord) -> DeviceEntry:
 
 def _run_entry(run: Run) -> RunEntry:
     return RunEntry(
-        ref=run_ref(run),
-        **copied(RunFacts, run) | {"options": run.options.get(IMPORTED, run.options)},
-        state=str(run.state),
-        message=run.message,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        held_s=run.use.held_s,
-        busy_s=run.use.busy_s,
+        ref=run_ref(run), **copied(RunFacts, run) | {"options": run.options.get(IMPORTED, run.options)},
+        state=str(run.state), message=run.message, started_at=run.started_at, finished_at=run.finished_at,
+        held_s=run.use.held_s, busy_s=run.use.busy_s,
         tasks=tuple(TaskEntry(workload=t.workload.key, target=t.target, **copied(RunTaskFacts, t)) for t in run.tasks),
-    )
+    )  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------- in

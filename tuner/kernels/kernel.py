@@ -88,13 +88,9 @@ Kernel = FunctionKernel | CKernel
 
 
 def kernel_search(
-    kernel: Kernel,
-    target: Target | str,
-    strategy: str = "evolutionary",
-    seed: int = 0,
-    weight: float = 1.0,
+    kernel: Kernel, target: Target | str, strategy: str = "evolutionary", seed: int = 0, weight: float = 1.0,
     sketch: ConfigSketch | None = None,
-) -> TaskSearch:
+) -> TaskSearch:  # fmt: skip
     """The kernel's task with its space, or `sketch` of it.
 
     Raises TuningError for an unknown strategy, or when no config is allowed.

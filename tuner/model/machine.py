@@ -36,15 +36,11 @@ class MachineModel:
         """Cache sizes are typical ones: machines with 512-bit vectors have a larger second level."""
         wide = target.vector_bits >= 512
         return MachineModel(
-            lanes=max(1, target.vector_bits // parse_dtype(dtype).bits),
-            registers=target.vector_registers,
-            threads=max(1, target.num_cores or 1),
-            l1_bytes=48 << 10 if wide else 32 << 10,
-            l2_bytes=2 << 20 if wide else 512 << 10,
-            l3_bytes=32 << 20,
-            l2_held=(_L2_KIB.get(target.mcpu, 2048) << 10) if wide else 512 << 10,
-            wide=wide,
-        )
+            lanes=max(1, target.vector_bits // parse_dtype(dtype).bits), registers=target.vector_registers,
+            threads=max(1, target.num_cores or 1), l1_bytes=48 << 10 if wide else 32 << 10,
+            l2_bytes=2 << 20 if wide else 512 << 10, l3_bytes=32 << 20,
+            l2_held=(_L2_KIB.get(target.mcpu, 2048) << 10) if wide else 512 << 10, wide=wide,
+        )  # fmt: skip
 
 
 def target_family(target: Target) -> str:

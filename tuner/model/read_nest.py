@@ -97,18 +97,10 @@ class _Reader:
         for step in self.sketch.trace.steps:
             counts[step.prim] = counts.get(step.prim, 0) + 1
         return Nest(
-            loops=loops,
-            axes=axes,
-            accesses=tuple(accesses),
-            ops=max(1, _ops(main.block)),
-            dtype=main.block.writes[0].buffer.dtype,
-            lineage=tuple(self.lineage),
-            constants=self.constants,
-            tables=tables,
-            steps=counts,
-            blocks=len(leaves),
-            writes_result=self._writes_result(main, leaves),
-        )
+            loops=loops, axes=axes, accesses=tuple(accesses), ops=max(1, _ops(main.block)),
+            dtype=main.block.writes[0].buffer.dtype, lineage=tuple(self.lineage), constants=self.constants,
+            tables=tables, steps=counts, blocks=len(leaves), writes_result=self._writes_result(main, leaves),
+        )  # fmt: skip
 
     def _writes_result(self, main: _Leaf, leaves: list[_Leaf]) -> bool:
         """Whether the main block or the one that copies its tiles writes an argument."""

@@ -59,13 +59,9 @@ def drafted_candidate(
 
 
 def _first(
-    func: n.PrimFunc,
-    target: Target,
-    sketches: Sequence[Sketch],
-    seed: int,
-    with_model: bool = True,
+    func: n.PrimFunc, target: Target, sketches: Sequence[Sketch], seed: int, with_model: bool = True,
     like: Guide | None = None,
-) -> tuple[Candidate, Schedule] | None:
+) -> tuple[Candidate, Schedule] | None:  # fmt: skip
     """The best point that can be applied, and its schedule."""
     known = [sketch for sketch in sketches if not is_costly(sketch)]
     if not known:

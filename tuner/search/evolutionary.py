@@ -65,13 +65,9 @@ class EvolutionaryStrategy:
     guided: ClassVar[bool] = True
 
     def __init__(
-        self,
-        sketches: Sequence[Sketch],
-        seed: int = 0,
-        seen: Iterable[str] = (),
-        options: EvolutionOptions | None = None,
-        guide: Guide | None = None,
-    ) -> None:
+        self, sketches: Sequence[Sketch], seed: int = 0, seen: Iterable[str] = (),
+        options: EvolutionOptions | None = None, guide: Guide | None = None,
+    ) -> None:  # fmt: skip
         """`guide` (default: one that knows the sketches' own drafts) must be of the same sketches."""
         self._options = options or EvolutionOptions()
         self._sketches = tuple(sketches)

@@ -63,13 +63,9 @@ def best_or_nearest(
 
 
 def best_or_nearest_of(
-    store: RecordStore,
-    questions: Sequence[Question],
-    target: str,
-    device_class: str | None = None,
-    toolchain: str | None = None,
-    goal: Goal = Goal.TIME,
-) -> list[BestLookup]:
+    store: RecordStore, questions: Sequence[Question], target: str, device_class: str | None = None,
+    toolchain: str | None = None, goal: Goal = Goal.TIME,
+) -> list[BestLookup]:  # fmt: skip
     """Look up best configs (`BestRecords.look_up_all`), in the questions' order.
 
     A miss is answered with the config of the nearest workload that has one for this target and device class, adapted

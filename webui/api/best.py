@@ -112,13 +112,9 @@ def _part(answer: Answer) -> RememberedPart:
 
 @router.get("/explain")
 def explain(
-    context: Ctx,
-    workload: Workload,
-    target: Target,
-    device_class: DeviceClass = None,
-    toolchain: Toolchain = None,
+    context: Ctx, workload: Workload, target: Target, device_class: DeviceClass = None, toolchain: Toolchain = None,
     objective: Objective = Goal.TIME,
-) -> ExplainReply:
+) -> ExplainReply:  # fmt: skip
     """Why a lookup has this answer: what matched, how sure it is, and what else there is."""
     store = context.store
     found = store.best.look_up(workload, target, device_class or None, toolchain or None, objective)

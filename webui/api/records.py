@@ -36,16 +36,9 @@ def records(
     A page may hold fewer than `limit` trials, even none, while there is a `next`: each looks at so many trials and
     no more."""
     wanted = TrialFilter(
-        workload=workload,
-        target=target,
-        run=run,
-        device_class=device_class,
-        device=device,
-        status=status,
-        suspect=suspect,
-        since=_aware(since),
-        until=_aware(until),
-    )
+        workload=workload, target=target, run=run, device_class=device_class, device=device, status=status,
+        suspect=suspect, since=_aware(since), until=_aware(until),
+    )  # fmt: skip
     found, cursor = context.store.trials.find(wanted, Cursor.parse(after) if after else None, limit)
     return RecordPage(trials=[Trial.of(trial) for trial in found], next=None if cursor is None else str(cursor))
 

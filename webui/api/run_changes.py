@@ -61,17 +61,10 @@ def create_run(context: Ctx, by: Tuner, new: NewRun) -> Run:
     symbolic = [word for word in new.workloads if FamilySpec.is_family(word)]
     families = queued_families(symbolic, new.shapes, new.traffic, new.portfolio, target)
     made = queue_run(
-        context.store,
-        [word for word in new.workloads if word not in symbolic],
-        target,
-        trials=new.trials or (FAMILY_TRIALS if families else RunOptions.trials),
-        strategy=new.strategy,
-        seed=new.seed,
-        key=new.key,
-        user=by,
-        families=families,
-        flags=_flags(new),
-    )
+        context.store, [word for word in new.workloads if word not in symbolic], target,
+        trials=new.trials or (FAMILY_TRIALS if families else RunOptions.trials), strategy=new.strategy, seed=new.seed,
+        key=new.key, user=by, families=families, flags=_flags(new),
+    )  # fmt: skip
     launcher.start(made.id, new.key)
     return Run.of(made)
 

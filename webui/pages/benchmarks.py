@@ -36,16 +36,10 @@ def benchmark_series(context: Ctx, kernel: str, device: str) -> Response:
     timed = [result for result in found if result.cost is not None]
     steps = find_steps(np.log([r.cost for r in timed if r.cost is not None])) if timed else ()
     return render(
-        context,
-        "benchmark_series.html",
-        "Benchmarks",
-        kernel=kernel,
-        device=device,
-        results=found[::-1],
-        begins={timed[at].id for at in steps},
-        work=CallWork.of(kernel),
+        context, "benchmark_series.html", "Benchmarks", kernel=kernel, device=device, results=found[::-1],
+        begins={timed[at].id for at in steps}, work=CallWork.of(kernel),
         picture=series_figure(timed, steps) if timed else None,
-    )
+    )  # fmt: skip
 
 
 @router.get("/benchmarks/{run_id}")

@@ -59,19 +59,11 @@ def choices(context: Ctx, run_id: Id, task: int = 0) -> Response:
     found = chosen_in(context.store, run_id, task)
     forecasts = forecasts_of(found.trials)
     return render(
-        context,
-        "choices.html",
-        "Runs",
-        run=found.run,
-        task=found.task,
-        candidates=len(found.candidates),
-        tried=found.task.trials,
-        choices=found.choices,
-        pairs=rank_pairs(found.candidates, found.choices),
+        context, "choices.html", "Runs", run=found.run, task=found.task, candidates=len(found.candidates),
+        tried=found.task.trials, choices=found.choices, pairs=rank_pairs(found.candidates, found.choices),
         picture=parallel_coordinates(found.candidates, found.choices[:_AXES][::-1]) if found.choices else None,
-        accuracy=accuracy_of(forecasts),
-        forecast=scatter(forecasts) if len(forecasts) > 1 else None,
-    )
+        accuracy=accuracy_of(forecasts), forecast=scatter(forecasts) if len(forecasts) > 1 else None,
+    )  # fmt: skip
 
 
 def _candidates(trials: Sequence[Trial]) -> list[DecidedCandidate]:

@@ -36,19 +36,10 @@ def configs(
     page, following = split_page(found, _CONFIGS)
     asked = filters if objective is Goal.TIME else {**filters, "objective": str(objective)}
     return render(
-        context,
-        "configs.html",
-        "Best configs",
-        configs=page,
-        next=following,
-        after=after,
-        query=urlencode(asked),
-        filtered=bool(asked),
-        objective=str(objective),
-        targets=[t.text for t in context.store.targets.page(limit=200)],
-        device_classes=context.store.devices.classes(limit=200),
-        **given,
-    )
+        context, "configs.html", "Best configs", configs=page, next=following, after=after, query=urlencode(asked),
+        filtered=bool(asked), objective=str(objective), targets=[t.text for t in context.store.targets.page(limit=200)],
+        device_classes=context.store.devices.classes(limit=200), **given,
+    )  # fmt: skip
 
 
 @router.get("/best/{config_id}")

@@ -36,18 +36,12 @@ def device(context: Ctx, name: str) -> Response:
         now = recorded_device(known[-1])  # the tracker has forgotten it
     trials = context.store.devices.trials(name, _TRIALS)
     return render(
-        context,
-        "device.html",
-        "Overview",
-        device=now,
-        problem=fleet.problem,
+        context, "device.html", "Overview", device=now, problem=fleet.problem,
         hardware=hardware(known[-1] if known else None, {} if now.info is None else now.info.attributes),
-        events=context.store.devices.events(name, _EVENTS),
-        benchmarks=context.store.devices.benchmarks(name),
+        events=context.store.devices.events(name, _EVENTS), benchmarks=context.store.devices.benchmarks(name),
         temperature=next((degrees for trial in trials if (degrees := temperature_of(trial)) is not None), None),
-        trials=trials,
-        names=task_names(context.store, trials),
-    )
+        trials=trials, names=task_names(context.store, trials),
+    )  # fmt: skip
 
 
 def temperature_of(trial: Trial) -> float | None:

@@ -33,18 +33,10 @@ def family(context: Ctx, family_id: Id, size: Annotated[str, Query(max_length=20
     record = FamilyRecord.from_json(found.record)
     explained, problem = _explained(record, size)
     return render(
-        context,
-        "family.html",
-        "Families",
-        family=found,
-        record=record,
-        picture=family_picture(record),
-        texts=[pick_text(record, at) for at in range(len(record.sizes.sizes))],
-        rule=record.rule_lines(),
-        size=size,
-        explained=explained,
-        problem=problem,
-    )
+        context, "family.html", "Families", family=found, record=record, picture=family_picture(record),
+        texts=[pick_text(record, at) for at in range(len(record.sizes.sizes))], rule=record.rule_lines(), size=size,
+        explained=explained, problem=problem,
+    )  # fmt: skip
 
 
 def _explained(record: FamilyRecord, text: str) -> tuple[Explanation | None, str]:

@@ -71,16 +71,11 @@ def family_picture(record: FamilyRecord) -> FamilyPicture | None:
     lines.append(FamilyLine("best", "the best of all configs tried", _points(order, x_of, y_of, record.best)))
     lines.append(FamilyLine("portfolio", "the portfolio", _points(order, x_of, y_of, picks)))
     return FamilyPicture(
-        _WIDTH,
-        _HEIGHT,
-        _LEFT,
-        bottom,
-        _x_ticks(record, order, x_of),
+        _WIDTH, _HEIGHT, _LEFT, bottom, _x_ticks(record, order, x_of),
         tuple(PlotTick(y_of(10.0**n), duration(10.0**n)) for n in range(math.ceil(low), math.floor(high) + 1)),
-        tuple(lines),
-        _columns(record, order, x_of, [None if time is None else y_of(time) for time in picks]),
+        tuple(lines), _columns(record, order, x_of, [None if time is None else y_of(time) for time in picks]),
         ", ".join(record.sizes.symbols),
-    )
+    )  # fmt: skip
 
 
 def pick_text(record: FamilyRecord, at: int) -> str:

@@ -90,30 +90,15 @@ def model(context: Ctx, request: Request, model_id: Id, device_class: str = "", 
     names = {each.id: each.digest[:8] for each in versions}
     runs = [store.runs.get(number) for number in store.models.runs(chosen.id, 5)]
     return render(
-        context,
-        "model.html",
-        "Models",
-        model=found,
-        chosen=chosen,
-        versions=versions,
-        place=place,
+        context, "model.html", "Models", model=found, chosen=chosen, versions=versions, place=place,
         classes=sorted({*classes, *(d.device_class for d in fleet if d.device_class), *([place] if place else [])}),
-        measured=classes,
-        times=times,
-        names=names,
-        coverage=coverage,
-        kernels=_kernels(coverage),
-        tasks=tasks,
+        measured=classes, times=times, names=names, coverage=coverage, kernels=_kernels(coverage), tasks=tasks,
         picture=time_series(times[::-1], names) if len(times) > 1 else None,
-        graph=graph_picture(calls, _shares(coverage, profile)) if calls else None,
-        heats=range(1, HEATS + 1),
-        runs=runs,
+        graph=graph_picture(calls, _shares(coverage, profile)) if calls else None, heats=range(1, HEATS + 1), runs=runs,
         under_way=[_under_way(store, run, found.name) for run in runs if not run.state.ended],
-        launcher=context.launcher,
-        jobs=store.models.jobs(chosen.id, _JOBS),
-        keys=sorted({device.key for device in fleet if device.key}),
-        others=_others(chosen, versions, place, classes),
-    )
+        launcher=context.launcher, jobs=store.models.jobs(chosen.id, _JOBS),
+        keys=sorted({device.key for device in fleet if device.key}), others=_others(chosen, versions, place, classes),
+    )  # fmt: skip
 
 
 @router.get("/models/{model_id}/times/{time_id}")

@@ -16,13 +16,8 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 def overview(context: Ctx) -> Response:
     runs = context.store.runs.newest(limit=5)
     return render(
-        context,
-        "overview.html",
-        "Overview",
-        fleet=context.fleet.view(),
-        runs=runs,
+        context, "overview.html", "Overview", fleet=context.fleet.view(), runs=runs,
         running=sum(run.state is RunState.RUNNING for run in context.store.runs.newest(limit=50)),
         last_news=max((run.updated_at for run in runs if run.trials), default=None),
-        configs=context.store.best.newest(5),
-        filtered=False,
-    )
+        configs=context.store.best.newest(5), filtered=False,
+    )  # fmt: skip

@@ -32,17 +32,10 @@ _FORECASTS = 200
 def runs(context: Ctx, before: Before = None) -> Response:
     page, following = split_page(context.store.runs.newest(_RUNS + 1, before), _RUNS)
     return render(
-        context,
-        "runs.html",
-        "Runs",
-        runs=page,
-        next=following,
-        older_than=before,
-        launcher=context.launcher,
-        keys=sorted({device.key for device in context.fleet.view().devices if device.key}),
-        strategies=strategy_names(),
+        context, "runs.html", "Runs", runs=page, next=following, older_than=before, launcher=context.launcher,
+        keys=sorted({device.key for device in context.fleet.view().devices if device.key}), strategies=strategy_names(),
         defaults=RunOptions(),
-    )
+    )  # fmt: skip
 
 
 @router.get("/runs/{run_id}")
@@ -58,24 +51,13 @@ def run(
     models = current_models(context.store, found, now)
     trials, following = trial_page(context.store, run_id, None, before, status, _TRIALS)
     return render(
-        context,
-        "run.html",
-        "Runs",
-        run=found,
-        progress=now,
-        models=models,
+        context, "run.html", "Runs", run=found, progress=now, models=models,
         model_ids=context.store.models.of_run(run_id, viewer_of(request)) if models else {},
-        families=families_of_run(context.store, found),
-        failures=context.store.runs.failures(run_id),
-        trials=trials,
-        names=_names(found),
-        curves=_CURVES,
-        next=following,
-        before=before,
-        status="" if status is None else str(status),
-        accuracies=_accuracies(context.store, found),
+        families=families_of_run(context.store, found), failures=context.store.runs.failures(run_id), trials=trials,
+        names=_names(found), curves=_CURVES, next=following, before=before,
+        status="" if status is None else str(status), accuracies=_accuracies(context.store, found),
         can_launch=context.launcher is not None,
-    )
+    )  # fmt: skip
 
 
 def _accuracies(store: RecordStore, run: Run) -> dict[int, Accuracy | None]:

@@ -70,28 +70,12 @@ def first_line(text: str) -> str:
 
 
 ENVIRONMENT.filters.update(
-    ago=formats.ago,
-    ago_s=formats.ago_s,
-    conditions=conditions,
-    joules=joules,
-    count=formats.count,
-    duration=formats.duration,
-    first_line=first_line,
-    key=formats.key,
-    operations=formats.operations,
-    percent=formats.percent,
-    rate=formats.rate,
-    size=formats.size,
-    speed=formats.speed,
-    stamp=formats.stamp,
-    times=formats.times,
-    run_title=run_title,
-    trace=trace_text,
-    versions=versions,
-    words=words,
-    resumed=resume_command,
+    ago=formats.ago, ago_s=formats.ago_s, conditions=conditions, joules=joules, count=formats.count,
+    duration=formats.duration, first_line=first_line, key=formats.key, operations=formats.operations,
+    percent=formats.percent, rate=formats.rate, size=formats.size, speed=formats.speed, stamp=formats.stamp,
+    times=formats.times, run_title=run_title, trace=trace_text, versions=versions, words=words, resumed=resume_command,
     resumable=may_resume,
-)
+)  # fmt: skip
 ENVIRONMENT.globals["noise_meanings"] = NOISE
 
 

@@ -46,13 +46,9 @@ class RequestGuard:
     asks for with `webui.access.needs`."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        hosts: Collection[str] | None,
-        access: Access,
-        error_page: ErrorPage,
+        self, app: ASGIApp, hosts: Collection[str] | None, access: Access, error_page: ErrorPage,
         routers: Sequence[tuple[str, APIRouter]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._app = app
         self._routers = routers
         self._hosts = None if hosts is None else {host.lower() for host in hosts}

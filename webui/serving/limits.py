@@ -48,13 +48,9 @@ class OwnCounts:
 
 
 def bounded_protocol(
-    proxies: Collection[str] = (),
-    counts: Counts | None = None,
-    *,
-    most: int = CONNECTIONS,
-    most_of_one: int = CONNECTIONS_OF_ONE,
-    request_s: float = REQUEST_S,
-) -> type[asyncio.Protocol]:
+    proxies: Collection[str] = (), counts: Counts | None = None, *, most: int = CONNECTIONS,
+    most_of_one: int = CONNECTIONS_OF_ONE, request_s: float = REQUEST_S,
+) -> type[asyncio.Protocol]:  # fmt: skip
     """HTTP with a limit of connections an address.
     `proxies`, which speak for many, only count in total. A connection on which a request's head does not come in
     time is closed."""

@@ -129,38 +129,22 @@ def check_access(store: RecordStore, options: WebOptions) -> Role | None:
 
 
 def _server(
-    store: RecordStore,
-    tracker: DeviceSource | None,
-    options: WebOptions,
-    on_start: Callable[[], object],
-    counts: WorkerCounts | None = None,
-    writes_checks: bool = True,
-) -> _Server:
+    store: RecordStore, tracker: DeviceSource | None, options: WebOptions, on_start: Callable[[], object],
+    counts: WorkerCounts | None = None, writes_checks: bool = True,
+) -> _Server:  # fmt: skip
     app = create_app(
-        store,
-        tracker,
-        hosts=allowed_hosts(options),
-        tokens=options.tokens,
-        open_role=check_access(store, options),
-        launcher=_launcher(store, options),
-        stopping=lambda: server.should_exit,
+        store, tracker, hosts=allowed_hosts(options), tokens=options.tokens, open_role=check_access(store, options),
+        launcher=_launcher(store, options), stopping=lambda: server.should_exit,
         limit=None if counts is None else counts.failures,
-        streams=None if counts is None else Streams(counts=counts.streams),
-        writes_checks=writes_checks,
-    )
+        streams=None if counts is None else Streams(counts=counts.streams), writes_checks=writes_checks,
+    )  # fmt: skip
     _prepare(app)
     config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        http=bounded_protocol(options.proxies, None if counts is None else counts.connections),
-        ws="none",
-        proxy_headers=bool(options.proxies),
-        forwarded_allow_ips=list(options.proxies),
-        timeout_graceful_shutdown=GRACE_S,
-        lifespan="on",
-    )
+        app, log_level="warning", access_log=False, server_header=False,
+        http=bounded_protocol(options.proxies, None if counts is None else counts.connections), ws="none",
+        proxy_headers=bool(options.proxies), forwarded_allow_ips=list(options.proxies),
+        timeout_graceful_shutdown=GRACE_S, lifespan="on",
+    )  # fmt: skip
     server = _Server(config, on_start)
     return server
 

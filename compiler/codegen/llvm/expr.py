@@ -178,16 +178,9 @@ def _division(g: Gen, expr: n.BinaryOp) -> str:
     quotient_like = kind in (n.Div, n.FloorDiv)
     divisor = _scalar(expr.b)
     return divide(
-        g,
-        llvm_type(element_of(dtype)),
-        lanes_of(dtype),
-        a,
-        b,
-        signed=code_of(dtype) == "int",
-        quotient=quotient_like,
-        floors=kind in (n.FloorDiv, n.FloorMod),
-        safe=isinstance(divisor, n.IntImm) and divisor.value not in (0, -1),
-    )
+        g, llvm_type(element_of(dtype)), lanes_of(dtype), a, b, signed=code_of(dtype) == "int", quotient=quotient_like,
+        floors=kind in (n.FloorDiv, n.FloorMod), safe=isinstance(divisor, n.IntImm) and divisor.value not in (0, -1),
+    )  # fmt: skip
 
 
 def _remainder(g: Gen, dtype: str, a: str, b: str) -> str:

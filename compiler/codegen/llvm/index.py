@@ -139,16 +139,9 @@ def _division(g: Gen, expr: n.BinaryOp) -> Operand:
             return _divide_in_32_bits(g, kind, str(a), b)
         return _divide_by_constant(g, kind, str(a), b, natural)
     return divide(
-        g,
-        "i64",
-        1,
-        str(a),
-        str(b),
-        signed=True,
-        quotient=kind in (n.FloorDiv, n.Div),
-        floors=kind in (n.FloorDiv, n.FloorMod),
-        safe=_is_positive(g, expr.b),
-    )
+        g, "i64", 1, str(a), str(b), signed=True, quotient=kind in (n.FloorDiv, n.Div),
+        floors=kind in (n.FloorDiv, n.FloorMod), safe=_is_positive(g, expr.b),
+    )  # fmt: skip
 
 
 def _is_positive(g: Gen, expr: PrimExpr) -> bool:

@@ -15,13 +15,9 @@ Imported = tuple[IRModule, dict[str, NDArray]]
 
 
 def from_onnx(
-    model: Any,
-    shape: Mapping[str, Sequence[Any]] | None = None,
-    dtype: str | Mapping[str, str] | None = None,
-    opset: int | None = None,
-    freeze_params: bool = True,
-    convert_config: Any = None,
-) -> Imported:
+    model: Any, shape: Mapping[str, Sequence[Any]] | None = None, dtype: str | Mapping[str, str] | None = None,
+    opset: int | None = None, freeze_params: bool = True, convert_config: Any = None,
+) -> Imported:  # fmt: skip
     """Import an ONNX model as a relax module for `relay.build`, and its weights by name.
 
     `model`: a ModelProto, its bytes, or the path of a file. `shape`, `dtype`: those of inputs. With `freeze_params`

@@ -197,13 +197,9 @@ class Call(Expr):
     span: Span | None
 
     def __init__(
-        self,
-        op: Any,
-        args: Sequence[Any],
-        attrs: Mapping[str, Any] | None = None,
-        type_args: Sequence[Type] | None = None,
-        span: Span | None = None,
-    ) -> None:
+        self, op: Any, args: Sequence[Any], attrs: Mapping[str, Any] | None = None,
+        type_args: Sequence[Type] | None = None, span: Span | None = None,
+    ) -> None:  # fmt: skip
         if not isinstance(op, Op | Expr | GlobalVar):
             raise IRError(f"a call of {op!r} ({type(op).__name__}), which is no operator and no function")
         own = attrs if isinstance(attrs, Attrs) else Attrs(attrs)

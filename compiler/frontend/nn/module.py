@@ -33,13 +33,9 @@ class Module:
         return export_tvm(self, spec, debug, allow_extern)
 
     def jit(
-        self,
-        spec: Any,
-        device: str | Device = "cpu",
-        pipeline: Any = "default_build",
-        out_format: str = "torch",
+        self, spec: Any, device: str | Device = "cpu", pipeline: Any = "default_build", out_format: str = "torch",
         debug: bool = False,
-    ) -> JitModule:
+    ) -> JitModule:  # fmt: skip
         """Build the methods that `spec` names for a device: `module.jit(spec)["forward"](x)` calls one.
 
         `out_format`: results are "torch" tensors that share their memory, "numpy" arrays or "tvm" arrays.

@@ -54,13 +54,10 @@ class ImportedModel:
 
 
 def from_onnx(
-    model: ModelProto | str | os.PathLike[str] | bytes,
-    shape_dict: Shapes | None = None,
-    dtype_dict: str | Mapping[str, str] | None = None,
-    opset: int | None = None,
-    keep_params_in_input: bool = False,
+    model: ModelProto | str | os.PathLike[str] | bytes, shape_dict: Shapes | None = None,
+    dtype_dict: str | Mapping[str, str] | None = None, opset: int | None = None, keep_params_in_input: bool = False,
     sanitize_input_names: bool = True,
-) -> IRModule:
+) -> IRModule:  # fmt: skip
     """Convert an ONNX model to a module whose function "main" computes it.
 
     model: a ModelProto, or the path of a file, beside which its external data may lie.

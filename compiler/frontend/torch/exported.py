@@ -26,13 +26,9 @@ ROUNDS = 4
 
 
 def from_exported_program(
-    exported_program: Any,
-    *,
-    keep_params_as_input: bool = False,
-    unwrap_unit_return_tuple: bool = False,
-    no_bind_return_tuple: bool = False,
-    custom_convert_map: Mapping[str, Own] | None = None,
-) -> IRModule:
+    exported_program: Any, *, keep_params_as_input: bool = False, unwrap_unit_return_tuple: bool = False,
+    no_bind_return_tuple: bool = False, custom_convert_map: Mapping[str, Own] | None = None,
+) -> IRModule:  # fmt: skip
     """Turn a `torch.export.ExportedProgram` into a module with the function "main".
 
     Inputs that are tensors are its parameters, in order; symbolic sizes are symbolic dimensions, whose ranges are the

@@ -39,13 +39,10 @@ class PassContext:
     """
 
     def __init__(
-        self,
-        opt_level: int = DEFAULT_OPT_LEVEL,
-        required_pass: Sequence[str] | None = None,
-        disabled_pass: Sequence[str] | None = None,
-        instruments: Sequence[Instrument] | None = None,
+        self, opt_level: int = DEFAULT_OPT_LEVEL, required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None, instruments: Sequence[Instrument] | None = None,
         config: Mapping[str, Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if isinstance(opt_level, bool) or not isinstance(opt_level, int) or opt_level < 0:
             raise TransformError(f"opt_level is a non-negative integer, not {opt_level!r}")
         self.opt_level = opt_level

@@ -103,13 +103,9 @@ class Sequential(Pass):
     """Passes one after another. Those the context does not enable are left out."""
 
     def __init__(
-        self,
-        passes: Sequence[Pass] | None = None,
-        opt_level: int = 0,
-        name: str = "sequential",
-        required: Sequence[str] | None = None,
-        traceable: bool = False,
-    ) -> None:
+        self, passes: Sequence[Pass] | None = None, opt_level: int = 0, name: str = "sequential",
+        required: Sequence[str] | None = None, traceable: bool = False,
+    ) -> None:  # fmt: skip
         self.passes = tuple(passes or ())
         for step in self.passes:
             if not isinstance(step, Pass):

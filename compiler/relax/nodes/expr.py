@@ -260,13 +260,9 @@ class Call(Expr):
     struct_info_: StructInfo | None = field(init=False, default=None)
 
     def __init__(
-        self,
-        op: RelaxExpr,
-        args: Sequence[RelaxExpr],
-        attrs: Mapping[str, Any] | None = None,
-        sinfo_args: Sequence[StructInfo] | None = None,
-        span: Span | None = None,
-    ) -> None:
+        self, op: RelaxExpr, args: Sequence[RelaxExpr], attrs: Mapping[str, Any] | None = None,
+        sinfo_args: Sequence[StructInfo] | None = None, span: Span | None = None,
+    ) -> None:  # fmt: skip
         """The call of `op` with `args`. Raises IRError if `op` is neither operator nor expression."""
         if isinstance(op, str):
             try:

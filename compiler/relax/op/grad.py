@@ -87,13 +87,9 @@ def _nll_backward(
     flops=per_input(1, 1), layout=as_written, gradient=_SECOND, precision="never",
 )  # fmt: skip
 def nll_loss_backward(
-    output_grad: TensorArg,
-    predictions: TensorArg,
-    targets: TensorArg,
-    weights: OptionalTensor = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-) -> Expr:
+    output_grad: TensorArg, predictions: TensorArg, targets: TensorArg, weights: OptionalTensor = None,
+    reduction: str = "mean", ignore_index: int = -100,
+) -> Expr:  # fmt: skip
     """Take the gradient of the predictions of `nn.nll_loss`."""
 
 

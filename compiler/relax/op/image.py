@@ -99,15 +99,10 @@ def _resize(
     name: str, letters: str, kernel: Callable[..., Tensor]
 ) -> Callable[[Callable[..., Expr]], Callable[..., Call]]:
     return operator(
-        f"relax.image.{name}",
-        infer=_resize_info(letters),
-        te=_resize_form(kernel, len(letters)),
-        pattern=OpPatternKind.INJECTIVE,
-        flops=per_output(8),
-        layout=_resize_layout(letters),
-        gradient=slopes.resize,
+        f"relax.image.{name}", infer=_resize_info(letters), te=_resize_form(kernel, len(letters)),
+        pattern=OpPatternKind.INJECTIVE, flops=per_output(8), layout=_resize_layout(letters), gradient=slopes.resize,
         canonical=_whole_roi(f"relax.image.{name}", len(letters)),
-    )
+    )  # fmt: skip
 
 
 @_resize("resize2d", "HW", topi.image.resize2d)
@@ -167,13 +162,9 @@ def _grid_sample(
     layout=as_written, gradient=slopes.grid_sample,
 )  # fmt: skip
 def grid_sample(
-    data: TensorArg,
-    grid: TensorArg,
-    method: str = "bilinear",
-    layout: str = "NCHW",
-    padding_mode: str = "zeros",
+    data: TensorArg, grid: TensorArg, method: str = "bilinear", layout: str = "NCHW", padding_mode: str = "zeros",
     align_corners: bool = False,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Read images at the places of `grid` (N, height, width, 2): x and y from -1 to 1.
 
     Outside, `padding_mode` "zeros" reads 0, "border" the nearest pixel, "reflection" a mirrored one. With

@@ -222,13 +222,9 @@ def _all_classes_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.OPAQUE, flops=per_input(16, 1), layout=as_written, gradient=_CHOICE,
 )  # fmt: skip
 def all_class_non_max_suppression(
-    boxes: TensorArg,
-    scores: TensorArg,
-    max_output_boxes_per_class: TensorArg,
-    iou_threshold: TensorArg,
-    score_threshold: TensorArg,
-    output_format: str = "onnx",
-) -> Expr:
+    boxes: TensorArg, scores: TensorArg, max_output_boxes_per_class: TensorArg, iou_threshold: TensorArg,
+    score_threshold: TensorArg, output_format: str = "onnx",
+) -> Expr:  # fmt: skip
     """Keep the best of overlapping boxes for each class.
 
     `boxes` is (batch, boxes, 4), `scores` (batch, classes, boxes). "onnx" gives rows of batch, class and box, (batch *

@@ -13,13 +13,9 @@ from compiler.relax.normalize import merged
 
 
 def make_function(
-    mod: IRModule | None,
-    params: list[Var] | tuple[Var, ...],
-    body: SeqExpr,
-    is_pure: bool = True,
-    attrs: Mapping[str, Any] | None = None,
-    span: Span | None = None,
-) -> Function:
+    mod: IRModule | None, params: list[Var] | tuple[Var, ...], body: SeqExpr, is_pure: bool = True,
+    attrs: Mapping[str, Any] | None = None, span: Span | None = None,
+) -> Function:  # fmt: skip
     """A function in normal form; what it returns follows from its body.
     `mod` has the functions that it calls."""
     known = Function(params, body, ObjectStructInfo(), is_pure, attrs, span)

@@ -22,13 +22,9 @@ Rule = Callable[[Any, Call], RelaxExpr]
 
 @relax_pass("LegalizeOps")
 def legalize_ops(
-    mod: IRModule,
-    context: PassContext,
-    *,
-    customize_legalize_map: Mapping[str, Rule] | None = None,
-    skip_ops: Sequence[str] | None = None,
-    enable_warning: bool = False,
-) -> IRModule:
+    mod: IRModule, context: PassContext, *, customize_legalize_map: Mapping[str, Rule] | None = None,
+    skip_ops: Sequence[str] | None = None, enable_warning: bool = False,
+) -> IRModule:  # fmt: skip
     """Replace operators by calls of kernels that compute them; equal kernels are made once.
 
         lv = R.matmul(x, w)     →    lv = R.call_tir(cls.matmul, (x, w), out_sinfo=R.Tensor((2, 3), "float32"))

@@ -116,13 +116,9 @@ class _Lower(PyExprMutator):
                 self._match_shape(*again)
 
     def _parts(
-        self,
-        value: RelaxExpr,
-        info: r.StructInfo,
-        what: str,
-        kinds: bool,
+        self, value: RelaxExpr, info: r.StructInfo, what: str, kinds: bool,
         shapes: list[tuple[RelaxExpr, tuple[PrimExpr, ...], str, bool]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Check what kind of value it is, and note the shapes in it."""
         message = r.StringImm(what)
         match info:

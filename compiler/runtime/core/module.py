@@ -201,13 +201,9 @@ class Module(ABC):
         return self
 
     def export_library(
-        self,
-        file_name: str,
-        fcompile: Callable[..., Any] | None = None,
-        addons: Sequence[str] | None = None,
-        workspace_dir: str | None = None,
-        **kwargs: Any,
-    ) -> Any:
+        self, file_name: str, fcompile: Callable[..., Any] | None = None, addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None, **kwargs: Any,
+    ) -> Any:  # fmt: skip
         """Write this module and those it imports into one file that `load_module` reads.
 
         A shared library (linked with the C compiler or linker found) needs nothing of tunefarm: any program can use

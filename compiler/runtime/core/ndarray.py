@@ -264,13 +264,9 @@ class NDArray:
         return np.asarray(self._view, dtype=dtype)
 
     def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
         """A DLPack capsule over a host array's memory, or over a copy of it (`copy=True`).
 
         It keeps the memory alive. Versioned when `max_version` says that the other side reads such. Raises

@@ -187,13 +187,9 @@ class Session:
     # ------------------------------------------------------------------------------ arrays
 
     def empty(
-        self,
-        shape: Sequence[int],
-        dtype: str,
-        device: Device | None = None,
-        worker0_only: bool = False,
+        self, shape: Sequence[int], dtype: str, device: Device | None = None, worker0_only: bool = False,
         in_group: bool = True,
-    ) -> DRef:
+    ) -> DRef:  # fmt: skip
         """An array in every worker; with `worker0_only`, in the first one, of each group or of all."""
         return self._cached("runtime.disco.empty")(tuple(shape), str(dtype), device, worker0_only, in_group)
 

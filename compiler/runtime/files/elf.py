@@ -65,13 +65,9 @@ def read_object(data: bytes) -> ObjectSymbols:
 
 
 def _read_symbols(
-    data: bytes,
-    sections: list[tuple[int, ...]],
-    table: tuple[int, ...],
-    defined: set[str],
-    undefined: set[str],
+    data: bytes, sections: list[tuple[int, ...]], table: tuple[int, ...], defined: set[str], undefined: set[str],
     weak: set[str],
-) -> None:
+) -> None:  # fmt: skip
     offset, size, link = table[4], table[5], table[6]
     if offset + size > len(data) or link >= len(sections) or sections[link][1] != _STRING_TABLE:
         raise ArtifactError("the object is damaged: its symbol table lies outside the file")

@@ -91,13 +91,9 @@ def _read_addon(name: str, target: str) -> bytes:
 
 
 def export_library(
-    module: Exported,
-    file_name: str,
-    fcompile: AnyFunction | None = None,
-    addons: Sequence[str] | None = None,
-    workspace_dir: str | None = None,
-    **kwargs: Any,
-) -> Any:
+    module: Exported, file_name: str, fcompile: AnyFunction | None = None, addons: Sequence[str] | None = None,
+    workspace_dir: str | None = None, **kwargs: Any,
+) -> Any:  # fmt: skip
     """Write a module and those it imports into one library. See `Module.export_library`."""
     path = Path(file_name)
     linked_later = path.suffix == ".tar" or (fcompile is None and path.suffix == ".tunefarm")

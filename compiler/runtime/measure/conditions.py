@@ -64,18 +64,12 @@ def take() -> Reading:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     busy, stolen = _core_times(cores)
     return Reading(
-        at=time.monotonic(),
-        busy_s=busy,
-        stolen_s=stolen,
-        own_s=usage.ru_utime + usage.ru_stime,
-        preempted=usage.ru_nivcsw,
-        core=_last_core(),
-        pinned=len(cores) == 1,
+        at=time.monotonic(), busy_s=busy, stolen_s=stolen, own_s=usage.ru_utime + usage.ru_stime,
+        preempted=usage.ru_nivcsw, core=_last_core(), pinned=len(cores) == 1,
         frequency_khz=_mean(_number(f"{CPUS}/cpu{c}/cpufreq/scaling_cur_freq") for c in cores),
         throttled=_sum(_number(f"{CPUS}/cpu{c}/thermal_throttle/core_throttle_count") for c in cores),
-        ready=_ready_tasks(),
-        energy_uj=energy.read(),
-    )
+        ready=_ready_tasks(), energy_uj=energy.read(),
+    )  # fmt: skip
 
 
 def warnings(before: Reading, after: Reading, threads: int = 1) -> tuple[str, ...]:

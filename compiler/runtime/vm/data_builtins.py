@@ -29,13 +29,9 @@ def nonzero_of(x: Array) -> Array:
 
 
 def unique_of(
-    x: Array,
-    sorted: bool = True,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-) -> Any:
+    x: Array, sorted: bool = True, return_index: bool = False, return_inverse: bool = False,
+    return_counts: bool = False, axis: int | None = None,
+) -> Any:  # fmt: skip
     """The distinct elements, or slices along `axis`, with the requested positions and counts."""
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     if not sorted:

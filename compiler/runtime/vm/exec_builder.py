@@ -112,13 +112,9 @@ class ExecBuilder:
         return index
 
     def function(
-        self,
-        func_name: str,
-        num_inputs: int | None = 0,
-        param_names: list[str] | None = None,
-        *,
+        self, func_name: str, num_inputs: int | None = 0, param_names: list[str] | None = None, *,
         signature: FuncInfo | None = None,
-    ) -> VMFuncScope:
+    ) -> VMFuncScope:  # fmt: skip
         """Begin a function; a `with` statement ends it.
 
         Raises IRError inside another, or for a name taken before. `param_names` default to "param_0" and so on.
@@ -184,13 +180,9 @@ class ExecBuilder:
         return VMExecutable(self.program())
 
     def program(
-        self,
-        kernels: Mapping[str, Artifact] | None = None,
-        target: str = "",
-        meta: Mapping[str, str] | None = None,
-        native: Mapping[str, bytecode.Native] | None = None,
-        interpreted: Sequence[str] = (),
-    ) -> Program:
+        self, kernels: Mapping[str, Artifact] | None = None, target: str = "", meta: Mapping[str, str] | None = None,
+        native: Mapping[str, bytecode.Native] | None = None, interpreted: Sequence[str] = (),
+    ) -> Program:  # fmt: skip
         """Return what was written, with the kernels it calls.
         `native` says which functions are machine code as well, and `interpreted` why others are not."""
         if self._open is not None:

@@ -146,16 +146,9 @@ def layout(program: Program) -> FileLayout:
     constants = tuple(_record(constant, blobs) for constant in program.constants)
     modules = tuple(blobs.add(module.to_bytes()) for module in program.modules)
     described = _Manifest(
-        FORMAT_VERSION,
-        program.target,
-        code,
-        kernels,
-        constants,
-        tuple(blobs.records),
-        dict(program.meta),
-        program.interpreted,
-        modules,
-    )
+        FORMAT_VERSION, program.target, code, kernels, constants, tuple(blobs.records), dict(program.meta),
+        program.interpreted, modules,
+    )  # fmt: skip
     manifest = msgspec.to_builtins(described)
     if not modules:  # versions that know of none read such files
         del manifest["modules"]

@@ -118,13 +118,9 @@ class VMModule(Module):
         return replace(self.program, kernels=kernels, modules=modules)
 
     def export_library(
-        self,
-        file_name: str,
-        fcompile: Callable[..., Any] | None = None,
-        addons: Sequence[str] | None = None,
-        workspace_dir: str | None = None,
-        **kwargs: Any,
-    ) -> Any:
+        self, file_name: str, fcompile: Callable[..., Any] | None = None, addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None, **kwargs: Any,
+    ) -> Any:  # fmt: skip
         """Write the executable to a file that `load_module` reads: instructions, kernels and constants.
 
         A shared library (".so") also runs in programs without Python: functions that are machine code can be called

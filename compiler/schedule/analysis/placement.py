@@ -205,13 +205,9 @@ def conditions_outside(realize: n.BlockRealize, outside: Sequence[n.For], inside
 
 
 def new_nest(
-    analyzer: Analyzer,
-    block: n.Block,
-    sides: Mapping[n.Var, Side],
-    preserve_unit_loops: bool,
-    predicate: PrimExpr = TRUE,
-    domains: n.Block | None = None,
-) -> Stmt:
+    analyzer: Analyzer, block: n.Block, sides: Mapping[n.Var, Side], preserve_unit_loops: bool,
+    predicate: PrimExpr = TRUE, domains: n.Block | None = None,
+) -> Stmt:  # fmt: skip
     """Return `block` in loops of its own, one an iteration variable, in their order.
     They run over the given `sides`, by default all of the domain. If a side may reach outside the domain, the block
     gets a predicate. Loops of one iteration are left out unless `preserve_unit_loops`. `domains` is the block with less

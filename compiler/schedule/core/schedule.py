@@ -278,13 +278,9 @@ class Schedule:
         return one_of(LoopRV, self.take("sample_compute_location", (block,), decision))
 
     def sample_partitioned_tile(
-        self,
-        loop: LoopRV,
-        n: int,
-        partition_pos: int = 0,
-        innerpart_factor: int = 1,
+        self, loop: LoopRV, n: int, partition_pos: int = 0, innerpart_factor: int = 1,
         decision: Sequence[int] | None = None,
-    ) -> list[ExprRV]:
+    ) -> list[ExprRV]:  # fmt: skip
         """Sample `n` factors whose product is the extent of `loop`; `decision` gives them.
         Those from `partition_pos` on multiply to a multiple of `innerpart_factor`."""
         factors = None if decision is None else tuple(map(int, decision))

@@ -317,13 +317,9 @@ def _runs_when(maker: Member, path: Path) -> n.PrimExpr:
 
 
 def _available(
-    analyzer: Analyzer,
-    block: n.Block,
-    read: n.BufferRegion,
-    maker: Member,
-    item: PlacedAccess,
+    analyzer: Analyzer, block: n.Block, read: n.BufferRegion, maker: Member, item: PlacedAccess,
     sides: dict[n.Var, Side],
-) -> None:
+) -> None:  # fmt: skip
     """Narrow the axes of `block` to what `maker` makes in one iteration.
     Raises Illegal when it cannot be shown that everything it then reads has been made."""
     name, buffer = block.name_hint, read.buffer

@@ -137,13 +137,9 @@ class Buffer(Printed, Symbol):
         return (total,)
 
     def access_ptr(
-        self,
-        access_mask: int | str,
-        ptr_type: str = "handle",
-        content_lanes: int = 1,
-        offset: Any = 0,
+        self, access_mask: int | str, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0,
         extent: Any = None,
-    ) -> Call:
+    ) -> Call:  # fmt: skip
         """The address of element number `offset` of the buffer, for a C function.
 
         It reads ("r"), writes ("w") or does both ("rw") there, to as many as `extent` elements (all of the rest, when
@@ -258,17 +254,10 @@ def decl_buffer(
     if offset is None and offset_factor:
         offset = Var(f"{name}_elem_offset", dims[0].dtype if dims else "int32")
     return Buffer(
-        name,
-        data if data is not None else Var(name, "handle"),
-        dims,
-        kind,
-        as_exprs(strides if strides is not None else ()),
-        offset,
-        scope or "global",
-        data_alignment if data_alignment > 0 else 64,
-        span,
-        offset_factor,
-    )
+        name, data if data is not None else Var(name, "handle"), dims, kind,
+        as_exprs(strides if strides is not None else ()), offset, scope or "global",
+        data_alignment if data_alignment > 0 else 64, span, offset_factor,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,17 +53,11 @@ def from_arguments(
             offset = n.Var(f"{name}_elem_offset", shape[0].dtype if shape else "int32")
         align = ops.as_int(given.get("align", 64))
         return n.Buffer(
-            name,
-            data if data is not None else n.Var(name, "handle"),
-            shape,
-            dtype,
-            _dims(p, given.get("strides") or ()),
-            None if offset is None else ops.as_expr(offset),
-            given.get("scope") or scope,
-            align if align is not None and align > 0 else 64,
-            p.span(node),
+            name, data if data is not None else n.Var(name, "handle"), shape, dtype,
+            _dims(p, given.get("strides") or ()), None if offset is None else ops.as_expr(offset),
+            given.get("scope") or scope, align if align is not None and align > 0 else 64, p.span(node),
             _factor(given.get("offset_factor")),
-        )
+        )  # fmt: skip
 
 
 def _factor(given: Any) -> int:

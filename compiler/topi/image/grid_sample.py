@@ -56,13 +56,9 @@ def affine_grid(data: Tensor, target_shape: Sequence[Any], align_corners: bool =
 
 
 def grid_sample(
-    data: Tensor,
-    grid: Tensor,
-    method: str = "bilinear",
-    layout: str = "NCHW",
-    padding_mode: str = "zeros",
+    data: Tensor, grid: Tensor, method: str = "bilinear", layout: str = "NCHW", padding_mode: str = "zeros",
     align_corners: bool = True,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The values of `data` at the places of `grid`: x, y (, z) in its second dimension, from -1 to 1.
 
     `data` is NCHW with a grid (N, 2, height, width), or NCDHW with (N, 3, depth, height, width). `method` is

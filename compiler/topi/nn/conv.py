@@ -19,13 +19,9 @@ Pair = int | Sequence[int]
 
 
 def conv2d_nchw(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Pair = 1,
-    padding: Pair | str = 0,
-    dilation: Pair = 1,
+    data: Tensor, kernel: Tensor, stride: Pair = 1, padding: Pair | str = 0, dilation: Pair = 1,
     out_dtype: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Convolution of images in NCHW layout.
 
     `data` is (N, C, H, W), `kernel` (K, C, R, S); the result is (N, K, OH, OW) of `out_dtype` (`data`'s
@@ -36,13 +32,9 @@ def conv2d_nchw(
 
 
 def conv2d_nhwc(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Pair = 1,
-    padding: Pair | str = 0,
-    dilation: Pair = 1,
+    data: Tensor, kernel: Tensor, stride: Pair = 1, padding: Pair | str = 0, dilation: Pair = 1,
     out_dtype: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """`conv2d_nchw` of `data` (N, H, W, C) with `kernel` (R, S, C, K), giving (N, OH, OW, K)."""
     return _conv("conv2d_nhwc", data, kernel, ("NHWC", "HWIO"), (stride, padding, dilation), 1, out_dtype)
 
@@ -162,13 +154,9 @@ def conv(
 
 
 def depthwise_conv2d_nchw(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Pair = 1,
-    padding: Pair | str = 0,
-    dilation: Pair = 1,
+    data: Tensor, kernel: Tensor, stride: Pair = 1, padding: Pair | str = 0, dilation: Pair = 1,
     out_dtype: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Each channel of `data` (N, C, H, W) with its own M filters of `kernel` (C, M, R, S).
 
     Gives (N, C * M, OH, OW).

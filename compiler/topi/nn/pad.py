@@ -101,13 +101,9 @@ def circular_pad(
 
 
 def _pad_with(
-    name: str,
-    data: Tensor,
-    pad_before: Sequence[Any],
-    pad_after: Sequence[Any] | None,
-    source: Callable[[PrimExpr, PrimExpr], PrimExpr],
-    less: int | None,
-) -> Tensor:
+    name: str, data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None,
+    source: Callable[[PrimExpr, PrimExpr], PrimExpr], less: int | None,
+) -> Tensor:  # fmt: skip
     """`data` padded with its own elements: those at `source(index, size)`.
     A dimension can be padded by its size minus `less`, or by any number for None."""
     after = pad_before if pad_after is None else pad_after

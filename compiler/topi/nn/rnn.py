@@ -87,13 +87,9 @@ def lstm(
 
 
 def _lstm_cell(
-    gates: dict[str, PrimExpr],
-    held: dict[str, BufferVar],
-    states: BufferVar,
-    at: tuple[PrimExpr, PrimExpr, PrimExpr],
-    last: PrimExpr,
-    acts: tuple[Activation, Activation, Activation],
-) -> PrimExpr:
+    gates: dict[str, PrimExpr], held: dict[str, BufferVar], states: BufferVar, at: tuple[PrimExpr, PrimExpr, PrimExpr],
+    last: PrimExpr, acts: tuple[Activation, Activation, Activation],
+) -> PrimExpr:  # fmt: skip
     """Store the new state of the cell `at` (step, row, cell), and return its output."""
     t, b, k = at
     f_act, g_act, h_act = acts

@@ -66,13 +66,9 @@ def multibox_transform_loc(
 
 
 def multibox_prior(
-    data: Tensor,
-    sizes: Sequence[float] = (1,),
-    ratios: Sequence[float] = (1,),
-    steps: Sequence[float] = (-1, -1),
-    offsets: Sequence[float] = (0.5, 0.5),
-    clip: bool = False,
-) -> Tensor:
+    data: Tensor, sizes: Sequence[float] = (1,), ratios: Sequence[float] = (1,), steps: Sequence[float] = (-1, -1),
+    offsets: Sequence[float] = (0.5, 0.5), clip: bool = False,
+) -> Tensor:  # fmt: skip
     """The prior boxes of each pixel of `data` (N, C, H, W): (1, H * W * (sizes + ratios - 1), 4) corners.
 
     First each of `sizes` at the first of `ratios`, then the first size at the other ratios. `steps` are distances of

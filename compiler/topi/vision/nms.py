@@ -267,13 +267,9 @@ class _Boxes:
 
 
 def all_class_non_max_suppression(
-    boxes: Tensor,
-    scores: Tensor,
-    max_output_boxes_per_class: Any,
-    iou_threshold: Any,
-    score_threshold: Any,
+    boxes: Tensor, scores: Tensor, max_output_boxes_per_class: Any, iou_threshold: Any, score_threshold: Any,
     output_format: str = "onnx",
-) -> list[Tensor]:
+) -> list[Tensor]:  # fmt: skip
     """Suppression of each class on its own: `boxes` (batch, boxes, 4), `scores` (batch, classes, boxes).
 
     The limits are numbers, expressions, or tensors of one element. With "onnx" returns [selected

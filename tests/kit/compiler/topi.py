@@ -49,13 +49,9 @@ def distinct(*shape: int, dtype: str = "float32", rng: Any = RNG) -> Array:
 
 
 def verify(
-    make: Make,
-    reference: Callable[..., Any],
-    shapes: Sequence[Sequence[int | str]],
-    *cases: Sequence[Array],
-    tolerance: float | None = None,
-    constant: bool = True,
-) -> None:
+    make: Make, reference: Callable[..., Any], shapes: Sequence[Sequence[int | str]], *cases: Sequence[Array],
+    tolerance: float | None = None, constant: bool = True,
+) -> None:  # fmt: skip
     """`make` of tensors of `shapes`, whose names are symbolic sizes, gives `reference` in each case.
 
     One build serves all cases; with `constant` the last case is built once more with its own sizes.

@@ -163,13 +163,9 @@ def _events(store: RecordStore, device: int, now: datetime) -> None:
 
 
 def _benchmarks(
-    store: RecordStore,
-    workloads: tuple[Workload, ...],
-    target: int,
-    devices: tuple[int, ...],
-    now: datetime,
+    store: RecordStore, workloads: tuple[Workload, ...], target: int, devices: tuple[int, ...], now: datetime,
     rng: random.Random,
-) -> int:
+) -> int:  # fmt: skip
     """Two weeks of a nightly suite, in the last days of which the matmul is slower on the first device."""
     run = None
     for day in range(14):

@@ -27,13 +27,9 @@ def how(reply: BestReply) -> str:
 
 
 def stored_configs(
-    store: RecordStore,
-    kernels: Sequence[ModelKernel],
-    target: str,
-    device_class: str | None,
-    release: str = "",
+    store: RecordStore, kernels: Sequence[ModelKernel], target: str, device_class: str | None, release: str = "",
     goal: Goal = Goal.TIME,
-) -> dict[str, BestReply]:
+) -> dict[str, BestReply]:  # fmt: skip
     """The store's configs of kernels by workload key: the best there are by `goal`, or those of a release.
 
     Raises RecordNotFound for a release that is not there, InvalidRecord for one that was not approved.

@@ -166,15 +166,10 @@ def _print(
     for time in times:
         joules = time.environment.get("joules")
         table.add_row(
-            str(time.id),
-            duration(time.cost),
-            *([] if not told else ["–" if joules is None else energy(joules)]),
-            time.device,
-            time.release or "–",
-            "–" if time.tuned_share is None else f"{time.tuned_share:.0%}",
-            "this" if time.version_id == version.id else "another",
-            f"{time.measured_at:%Y-%m-%d %H:%M}",
-        )
+            str(time.id), duration(time.cost), *([] if not told else ["–" if joules is None else energy(joules)]),
+            time.device, time.release or "–", "–" if time.tuned_share is None else f"{time.tuned_share:.0%}",
+            "this" if time.version_id == version.id else "another", f"{time.measured_at:%Y-%m-%d %H:%M}",
+        )  # fmt: skip
     show_table(table, "on")
 
 

@@ -97,15 +97,11 @@ def list_command(settings: Settings, db: str | None, as_json: bool) -> None:
     for each in (*found, *shipped):
         stored = each if isinstance(each, StoredCostModel) else None
         table.add_row(
-            str(stored.id) if stored else "shipped",
-            each.target_family,
-            str(stored.version) if stored else "–",
-            f"{stored.created_at:%Y-%m-%d %H:%M}" if stored else "–",
-            str(each.trained_on.get("candidates", "?")),
-            str(len(each.trained_on.get("workloads", ()))),
-            _number(each.rank_accuracy, "spearman"),
+            str(stored.id) if stored else "shipped", each.target_family, str(stored.version) if stored else "–",
+            f"{stored.created_at:%Y-%m-%d %H:%M}" if stored else "–", str(each.trained_on.get("candidates", "?")),
+            str(len(each.trained_on.get("workloads", ()))), _number(each.rank_accuracy, "spearman"),
             _number(each.rank_accuracy, "recall"),
-        )
+        )  # fmt: skip
     show_table(table, "target family")
 
 

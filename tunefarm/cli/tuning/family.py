@@ -45,15 +45,9 @@ def keep_families(
             record = replace(record, library=library_times(spec_from_json(record.what), record.sizes))
         device_class = next((t.device_class for t in store.trials.all(snapshot.run_id) if t.device_class), "")
         new = NewFamily(
-            key=family_key(record.what),
-            name=record.name,
-            target=record.target,
-            device_class=device_class,
-            run_id=snapshot.run_id,
-            digest=record.digest,
-            loss=record.loss,
-            record=record.to_json(),
-        )
+            key=family_key(record.what), name=record.name, target=record.target, device_class=device_class,
+            run_id=snapshot.run_id, digest=record.digest, loss=record.loss, record=record.to_json(),
+        )  # fmt: skip
         store.families.add(new)
         found.append(record)
     return tuple(found)

@@ -191,13 +191,9 @@ def target_for(asked: str, fleet: Targeted) -> str:
 
 
 def _run(
-    searches: Sequence[TaskSearch],
-    fleet: Fleet,
-    builder: CandidateBuilder,
-    recorder: RunRecorder,
-    options: RunOptions,
+    searches: Sequence[TaskSearch], fleet: Fleet, builder: CandidateBuilder, recorder: RunRecorder, options: RunOptions,
     given: dict[str, Any],
-) -> Snapshot:
+) -> Snapshot:  # fmt: skip
     display = nullcontext(NoWatcher()) if given["quiet"] else make_display(console(sys.stderr), given["as_json"])
     try:
         with display as watcher:

@@ -48,19 +48,12 @@ def web(
 
     where = tracker or settings.tracker
     options = WebOptions(
-        db=db or settings.db,
-        tracker=None if where == "none" else address(where, "--tracker"),
-        host=host or settings.host,
-        port=port,
-        port_file=port_file,
-        tokens=_tokens(token_file) if token_file is not None else (),
-        insecure=insecure or settings.insecure,
-        keys=settings.keys_folder,
-        require_token=require_token,
-        command=(*PYTHON, "-m", "tunefarm"),
-        workers=workers,
+        db=db or settings.db, tracker=None if where == "none" else address(where, "--tracker"),
+        host=host or settings.host, port=port, port_file=port_file,
+        tokens=_tokens(token_file) if token_file is not None else (), insecure=insecure or settings.insecure,
+        keys=settings.keys_folder, require_token=require_token, command=(*PYTHON, "-m", "tunefarm"), workers=workers,
         proxies=proxies,
-    )
+    )  # fmt: skip
     (serve if workers == 1 else serve_workers)(options, announce=click.echo)
 
 

@@ -53,13 +53,9 @@ def print_sketches(sketches: Sequence[Schedule]) -> None:
 
 
 def check_sketches(
-    mod: IRModule | PrimFunc,
-    sketches: Sequence[Schedule],
-    expected_mods: Sequence[IRModule | PrimFunc],
-    expected_decisions: Sequence[Decisions],
-    *,
-    debug_mask: object = "all",
-) -> None:
+    mod: IRModule | PrimFunc, sketches: Sequence[Schedule], expected_mods: Sequence[IRModule | PrimFunc],
+    expected_decisions: Sequence[Decisions], *, debug_mask: object = "all",
+) -> None:  # fmt: skip
     """Check that the spaces with these decisions are these modules, in any order. Raises AssertionError."""
     if not len(sketches) == len(expected_mods) == len(expected_decisions):
         raise AssertionError(f"{len(sketches)} spaces, {len(expected_mods)} modules were expected")

@@ -264,13 +264,9 @@ class FunctionDoc(StmtDoc):
     """A function; its arguments are assignments of their defaults."""
 
     def __init__(
-        self,
-        name: IdDoc,
-        args: Sequence[AssignDoc],
-        decorators: Sequence[ExprDoc],
-        return_type: ExprDoc | None,
+        self, name: IdDoc, args: Sequence[AssignDoc], decorators: Sequence[ExprDoc], return_type: ExprDoc | None,
         body: Sequence[StmtDoc],
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.name, self.args, self.decorators = name, list(args), list(decorators)
         self.return_type, self.body = return_type, list(body)

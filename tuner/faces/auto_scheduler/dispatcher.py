@@ -29,13 +29,9 @@ class DispatchContext(NestedContext):
     """
 
     def query(
-        self,
-        target: Any,
-        workload_key: str,
-        has_complex_op: bool = False,
-        dag: ComputeDAG | None = None,
+        self, target: Any, workload_key: str, has_complex_op: bool = False, dag: ComputeDAG | None = None,
         func_name: str = "",
-    ) -> State | None:
+    ) -> State | None:  # fmt: skip
         """The state for a workload on a target, None when no context knows one.
         With `dag` the state is of that computation. `has_complex_op` and `func_name` are ignored; they are accepted
         for compatibility with TVM."""

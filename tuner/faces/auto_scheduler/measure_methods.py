@@ -104,13 +104,9 @@ class ProgramMeasurer:
     """A builder and a runner together, and the callbacks that are told of results."""
 
     def __init__(
-        self,
-        builder: ProgramBuilder,
-        runner: ProgramRunner,
-        callbacks: Sequence[PythonBasedMeasureCallback],
-        verbose: int = 1,
-        max_continuous_error: int | None = None,
-    ) -> None:
+        self, builder: ProgramBuilder, runner: ProgramRunner, callbacks: Sequence[PythonBasedMeasureCallback],
+        verbose: int = 1, max_continuous_error: int | None = None,
+    ) -> None:  # fmt: skip
         self.builder, self.runner, self.callbacks, self.verbose = builder, runner, list(callbacks), verbose
         self.max_continuous_error = max_continuous_error
 
@@ -185,18 +181,9 @@ class LocalRPCMeasureContext:
             try:
                 _wait_for_device(address)
                 self.runner = RPCRunner(
-                    key,
-                    *address,
-                    priority,
-                    n_parallel,
-                    timeout,
-                    number,
-                    repeat,
-                    min_repeat_ms,
-                    cooldown_interval,
-                    enable_cpu_cache_flush,
-                    device,
-                )
+                    key, *address, priority, n_parallel, timeout, number, repeat, min_repeat_ms, cooldown_interval,
+                    enable_cpu_cache_flush, device,
+                )  # fmt: skip
             except BaseException:
                 self.server.terminate()
                 raise

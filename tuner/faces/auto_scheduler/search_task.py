@@ -93,13 +93,9 @@ class SearchTask:
         return TuningTask(self.desc or self.workload_key, self.compute_dag.func, target)
 
     def tune(
-        self,
-        tuning_options: TuningOptions,
-        search_policy: SearchPolicy | None = None,
-        adaptive_training: bool = False,
-        *,
-        store: RecordStore | str | Path | None = None,
-    ) -> None:
+        self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None, adaptive_training: bool = False,
+        *, store: RecordStore | str | Path | None = None,
+    ) -> None:  # fmt: skip
         """Search for a fast schedule.
 
         What is measured goes to the options' callbacks as it comes, and to `store` (a path, an address or an open

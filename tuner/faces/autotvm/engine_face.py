@@ -149,13 +149,9 @@ def tune_on_engine(
 
 
 def measure_on_engine(
-    task: Task,
-    inputs: Sequence[MeasureInput],
-    face_builder: FaceBuilder,
-    face_runner: FaceRunner,
-    builder: CandidateBuilder,
-    fleet: Fleet,
-) -> list[MeasureResult]:
+    task: Task, inputs: Sequence[MeasureInput], face_builder: FaceBuilder, face_runner: FaceRunner,
+    builder: CandidateBuilder, fleet: Fleet,
+) -> list[MeasureResult]:  # fmt: skip
     """Measure `inputs` of `task`, each config once; results in the order of the inputs."""
     wanted = {inp.config: ConfigProposal(task, inp.config) for inp in inputs}
     found: dict[ConfigEntity, MeasureResult] = {}

@@ -185,13 +185,9 @@ def measured(
 
 
 def tune_in_rounds(
-    tuner: Any,
-    n_trial: int,
-    builder: FaceBuilder,
-    runner: FaceRunner,
-    early_stopping: int,
+    tuner: Any, n_trial: int, builder: FaceBuilder, runner: FaceRunner, early_stopping: int,
     callbacks: Sequence[Callable[[Any, Sequence[MeasureInput], Sequence[MeasureResult]], None]],
-) -> None:
+) -> None:  # fmt: skip
     """Offer configs, build and measure them, and learn, a round after the other."""
     done = 0
     while done < n_trial and tuner.has_next():

@@ -137,13 +137,9 @@ class ReorderSpace(TransformSpace[ReorderEntity]):
     that keeps the order within each of the lists in `spatial` and `reduce`."""
 
     def __init__(
-        self,
-        axes: Sequence[Any],
-        policy: str = "all",
-        candidate: Sequence[Sequence[Any]] | None = None,
-        spatial: Sequence[Sequence[Any]] = (),
-        reduce: Sequence[Sequence[Any]] = (),
-    ) -> None:
+        self, axes: Sequence[Any], policy: str = "all", candidate: Sequence[Sequence[Any]] | None = None,
+        spatial: Sequence[Sequence[Any]] = (), reduce: Sequence[Sequence[Any]] = (),
+    ) -> None:  # fmt: skip
         def place(axis: Any) -> int:
             at = next((i for i, known in enumerate(axes) if known is axis or _same_loop(known, axis)), None)
             if at is None:

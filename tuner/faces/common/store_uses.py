@@ -285,18 +285,11 @@ class _Reader:
         unique = math.prod(touched) * size
         reuse, distance, times = self._reuse(access, accesses, loops)
         return BufferUse(
-            buffer=access.buffer,
-            reads=access.reads,
-            writes=access.writes,
-            bytes=iterations * size,
-            unique_bytes=unique,
-            lines=_lines(access, loops, self._line_bytes),
+            buffer=access.buffer, reads=access.reads, writes=access.writes, bytes=iterations * size,
+            unique_bytes=unique, lines=_lines(access, loops, self._line_bytes),
             unique_lines=max(1.0, unique / min(self._line_bytes, (touched or [1])[-1] * size)),
-            stride=access.stride(loops[-1]) if loops else 0,
-            reuse=reuse,
-            distance=distance,
-            times=times,
-        )
+            stride=access.stride(loops[-1]) if loops else 0, reuse=reuse, distance=distance, times=times,
+        )  # fmt: skip
 
     def _reuse(
         self, access: _Access, accesses: Sequence[_Access], loops: tuple[n.For, ...]

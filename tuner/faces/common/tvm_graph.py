@@ -199,16 +199,10 @@ class Graph:
         if self.at(f["match_buffers"]):
             raise ForeignError("the workload has a view of a buffer (match_buffer), which is not read")
         return n.Block(
-            self.at(f["iter_vars"]),
-            self.at(f["reads"]),
-            self.at(f["writes"]),
-            str(self.at(f["name_hint"])),
-            self.at(f["body"]),
-            self.at(f["init"]),
-            self.at(f["alloc_buffers"]),
-            (),
+            self.at(f["iter_vars"]), self.at(f["reads"]), self.at(f["writes"]), str(self.at(f["name_hint"])),
+            self.at(f["body"]), self.at(f["init"]), self.at(f["alloc_buffers"]), (),
             plain_attributes(self.at(f["annotations"])),
-        )
+        )  # fmt: skip
 
 
 def _number(value: Any) -> int:

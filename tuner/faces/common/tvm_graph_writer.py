@@ -104,15 +104,11 @@ class _Writer:
         attrs = {name: self.value(value) for name, value in func.attrs.items()}
         ret = self._add("TupleType", fields=self._array(()), span=0)
         return self._add(
-            "tir.PrimFunc",
-            _checked_type_=0,
-            attrs=self._add("DictAttrs", __dict__=self._named(attrs)),
+            "tir.PrimFunc", _checked_type_=0, attrs=self._add("DictAttrs", __dict__=self._named(attrs)),
             body=self.stmt(func.body),
-            buffer_map=self._raw({"type_key": "Map", **({"data": buffers} if buffers else {})}),
-            params=params,
-            ret_type=ret,
-            span=0,
-        )
+            buffer_map=self._raw({"type_key": "Map", **({"data": buffers} if buffers else {})}), params=params,
+            ret_type=ret, span=0,
+        )  # fmt: skip
 
     def value(self, value: Any) -> int:
         """An attribute or annotation."""

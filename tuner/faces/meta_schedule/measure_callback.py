@@ -23,13 +23,9 @@ class MeasureCallback(ABC):
 
     @abstractmethod
     def apply(
-        self,
-        task_scheduler: TaskScheduler,
-        task_id: int,
-        measure_candidates: Sequence[MeasureCandidate],
-        builder_results: Sequence[BuilderResult],
-        runner_results: Sequence[RunnerResult],
-    ) -> None:
+        self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult], runner_results: Sequence[RunnerResult],
+    ) -> None:  # fmt: skip
         """Candidate `i` was built and ran as `builder_results[i]` and `runner_results[i]` say."""
 
     @staticmethod
@@ -45,13 +41,9 @@ class AddToDatabase(MeasureCallback):
     """Commits each measured candidate to the run's database."""
 
     def apply(
-        self,
-        task_scheduler: TaskScheduler,
-        task_id: int,
-        measure_candidates: Sequence[MeasureCandidate],
-        builder_results: Sequence[BuilderResult],
-        runner_results: Sequence[RunnerResult],
-    ) -> None:
+        self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult], runner_results: Sequence[RunnerResult],
+    ) -> None:  # fmt: skip
         database, context = task_scheduler.database, task_scheduler.tasks[task_id]
         if database is None or context.mod is None:
             return
@@ -69,13 +61,9 @@ class UpdateCostModel(MeasureCallback):
     A run with a model of your own has it by default."""
 
     def apply(
-        self,
-        task_scheduler: TaskScheduler,
-        task_id: int,
-        measure_candidates: Sequence[MeasureCandidate],
-        builder_results: Sequence[BuilderResult],
-        runner_results: Sequence[RunnerResult],
-    ) -> None:
+        self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult], runner_results: Sequence[RunnerResult],
+    ) -> None:  # fmt: skip
         if task_scheduler.cost_model is not None:
             task_scheduler.cost_model.update(task_scheduler.tasks[task_id], measure_candidates, runner_results)
 
@@ -84,11 +72,7 @@ class RemoveBuildArtifact(MeasureCallback):
     """Kept for its name: artifacts are kept in memory, and there is nothing to remove."""
 
     def apply(
-        self,
-        task_scheduler: TaskScheduler,
-        task_id: int,
-        measure_candidates: Sequence[MeasureCandidate],
-        builder_results: Sequence[BuilderResult],
-        runner_results: Sequence[RunnerResult],
-    ) -> None:
+        self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult], runner_results: Sequence[RunnerResult],
+    ) -> None:  # fmt: skip
         """Do nothing."""

@@ -118,20 +118,11 @@ def tune_relax(
     contexts, weights = extracted_tasks_to_tune_contexts(tasks, work_dir, space, strategy, num_tuning_cores, seed)
     made_runner = Runner.create(runner) if isinstance(runner, str) else runner
     kept = tune_tasks(
-        tasks=contexts,
-        task_weights=weights,
-        work_dir=work_dir,
-        max_trials_global=max_trials_global,
-        max_trials_per_task=max_trials_per_task,
-        num_trials_per_iter=num_trials_per_iter,
-        builder=builder,
-        runner=made_runner,
-        database=database,
-        cost_model=cost_model,
-        measure_callbacks=measure_callbacks,
-        task_scheduler=task_scheduler,
-        module_equality=module_equality,
-    )
+        tasks=contexts, task_weights=weights, work_dir=work_dir, max_trials_global=max_trials_global,
+        max_trials_per_task=max_trials_per_task, num_trials_per_iter=num_trials_per_iter, builder=builder,
+        runner=made_runner, database=database, cost_model=cost_model, measure_callbacks=measure_callbacks,
+        task_scheduler=task_scheduler, module_equality=module_equality,
+    )  # fmt: skip
     with closing(made_runner.fleet()) as fleet:
         guard_database(kept, mod, Target(target).resolved(), params, fleet)
     return kept

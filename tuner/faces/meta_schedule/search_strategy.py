@@ -89,13 +89,9 @@ class SearchStrategy(ABC):
         self._context = context
 
     def pre_tuning(
-        self,
-        max_trials: int,
-        num_trials_per_iter: int,
-        design_spaces: Sequence[Schedule],
-        database: object = None,
+        self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Schedule], database: object = None,
         cost_model: object = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Begin a search of these spaces; `database` and `cost_model` are kept for their names.
 
         Raises TuningError for a strategy that no TuneContext has, and for a search that has begun.

@@ -103,13 +103,9 @@ def _callbacks(given: Sequence[MeasureCallback] | MeasureCallback | str) -> list
 
 
 def _options(
-    tasks: Sequence[TuneContext],
-    builder: Builder,
-    runner: Runner,
-    total: int,
-    per_task: int | None,
+    tasks: Sequence[TuneContext], builder: Builder, runner: Runner, total: int, per_task: int | None,
     scheduler: TaskScheduler,
-) -> RunOptions:
+) -> RunOptions:  # fmt: skip
     options = RunOptions(
         trials=min(total, per_task or total),
         total_trials=total,

@@ -54,20 +54,11 @@ def tune_tir(
         for name, func in functions.items()
     ]
     return tune_tasks(
-        tasks=contexts,
-        task_weights=[1.0] * len(contexts),
-        work_dir=work_dir,
-        max_trials_global=max_trials_global,
-        max_trials_per_task=max_trials_per_task,
-        num_trials_per_iter=num_trials_per_iter,
-        builder=builder,
-        runner=runner,
-        database=database,
-        cost_model=cost_model,
-        measure_callbacks=measure_callbacks,
-        task_scheduler=task_scheduler,
-        module_equality=module_equality,
-    )
+        tasks=contexts, task_weights=[1.0] * len(contexts), work_dir=work_dir, max_trials_global=max_trials_global,
+        max_trials_per_task=max_trials_per_task, num_trials_per_iter=num_trials_per_iter, builder=builder,
+        runner=runner, database=database, cost_model=cost_model, measure_callbacks=measure_callbacks,
+        task_scheduler=task_scheduler, module_equality=module_equality,
+    )  # fmt: skip
 
 
 def _functions(mod: IRModule) -> dict[str, PrimFunc]:
@@ -94,17 +85,8 @@ def tune_tasks(
     """
     scheduler = TaskScheduler.create(task_scheduler) if isinstance(task_scheduler, str) else task_scheduler
     return run_tasks(
-        scheduler,
-        tasks,
-        task_weights,
-        work_dir=work_dir,
-        max_trials_global=max_trials_global,
-        max_trials_per_task=max_trials_per_task,
-        num_trials_per_iter=num_trials_per_iter,
-        builder=builder,
-        runner=runner,
-        database=database,
-        cost_model=cost_model,
-        measure_callbacks=measure_callbacks,
+        scheduler, tasks, task_weights, work_dir=work_dir, max_trials_global=max_trials_global,
+        max_trials_per_task=max_trials_per_task, num_trials_per_iter=num_trials_per_iter, builder=builder,
+        runner=runner, database=database, cost_model=cost_model, measure_callbacks=measure_callbacks,
         module_equality=module_equality,
-    )
+    )  # fmt: skip

@@ -75,13 +75,9 @@ class TuneContext:
         return self.space_generator.sketches(self.mod)
 
     def pre_tuning(
-        self,
-        max_trials: int,
-        num_trials_per_iter: int = 64,
-        design_spaces: list[Schedule] | None = None,
-        database: object = None,
-        cost_model: object = None,
-    ) -> None:
+        self, max_trials: int, num_trials_per_iter: int = 64, design_spaces: list[Schedule] | None = None,
+        database: object = None, cost_model: object = None,
+    ) -> None:  # fmt: skip
         """Begin a search that the program drives itself, of the spaces given or all.
         See `SearchStrategy`."""
         spaces = self.generate_design_space() if design_spaces is None else design_spaces
@@ -104,15 +100,10 @@ class TuneContext:
     def clone(self) -> TuneContext:
         """The same again."""
         return TuneContext(
-            self.mod,
-            target=self.target,
-            space_generator=self.space_generator.clone(),
-            search_strategy=self.search_strategy.clone(),
-            task_name=self.task_name,
-            rand_state=self.rand_state,
-            num_threads=self.num_threads,
-            logger=self.logger,
-        )
+            self.mod, target=self.target, space_generator=self.space_generator.clone(),
+            search_strategy=self.search_strategy.clone(), task_name=self.task_name, rand_state=self.rand_state,
+            num_threads=self.num_threads, logger=self.logger,
+        )  # fmt: skip
 
 
 def _generator(given: SpaceGenerator | Callable[[Schedule], object] | str | None) -> SpaceGenerator:

@@ -18,13 +18,9 @@ from tuner.records.runs import catalog
 
 
 def insert_all(
-    connection: Connection,
-    into: type[Base],
-    rows: Sequence[Mapping[str, Any]],
-    returning: Sequence[str],
-    *,
+    connection: Connection, into: type[Base], rows: Sequence[Mapping[str, Any]], returning: Sequence[str], *,
     new: bool = True,
-) -> Sequence[AnyRow]:
+) -> Sequence[AnyRow]:  # fmt: skip
     """Put `rows`, all of the same columns, into a table; return the columns `returning` of the new ones.
 
     They come in any order. Without `new`, existing rows stay as they are. PostgreSQL gets each column as an array,

@@ -38,13 +38,9 @@ _SOUND = and_(
 
 
 def record(
-    connection: Connection,
-    device_id: int,
-    kind: DeviceEventKind,
-    message: str,
-    at: datetime | None,
+    connection: Connection, device_id: int, kind: DeviceEventKind, message: str, at: datetime | None,
     data: Mapping[str, Any],
-) -> DeviceEvent:
+) -> DeviceEvent:  # fmt: skip
     device = connection.execute(select(DeviceRow.first_seen).where(DeviceRow.id == device_id)).first()
     if device is None:
         raise RecordNotFound(f"there is no device {device_id}")

@@ -77,21 +77,11 @@ def _specs(connection: Connection, keys: Sequence[str]) -> dict[str, dict[str, o
 
 def _frozen(config: BestConfig, spec: dict[str, object] | None) -> ReleaseEntry:
     return ReleaseEntry(
-        workload_key=config.workload_key,
-        workload_name=config.workload_name,
-        spec=spec,
-        flops=config.flops,
-        target=config.target,
-        device_class=config.device_class,
-        toolchain=config.toolchain,
-        digest=config.digest,
-        trace=config.trace,
-        cost=config.cost,
-        low=config.low,
-        high=config.high,
-        sample_count=config.sample_count,
+        workload_key=config.workload_key, workload_name=config.workload_name, spec=spec, flops=config.flops,
+        target=config.target, device_class=config.device_class, toolchain=config.toolchain, digest=config.digest,
+        trace=config.trace, cost=config.cost, low=config.low, high=config.high, sample_count=config.sample_count,
         device=config.device,
-    )
+    )  # fmt: skip
 
 
 def _frozen_family(family: StoredFamily) -> ReleaseEntry:
@@ -99,21 +89,11 @@ def _frozen_family(family: StoredFamily) -> ReleaseEntry:
     times = [time for time in family.record.get("best", ()) if time]
     cost = exp(sum(map(log, times)) / len(times)) * family.loss if times else 0.0
     return ReleaseEntry(
-        workload_key=family.key,
-        workload_name=family.name,
-        spec={"family": family.record.get("what", {})},
-        flops=None,
-        target=family.target,
-        device_class=family.device_class,
-        toolchain="",
-        digest=family.digest,
-        trace=json.dumps(family.record, sort_keys=True),
-        cost=cost,
-        low=cost,
-        high=cost,
-        sample_count=len(times),
+        workload_key=family.key, workload_name=family.name, spec={"family": family.record.get("what", {})}, flops=None,
+        target=family.target, device_class=family.device_class, toolchain="", digest=family.digest,
+        trace=json.dumps(family.record, sort_keys=True), cost=cost, low=cost, high=cost, sample_count=len(times),
         device="",
-    )
+    )  # fmt: skip
 
 
 def store(
@@ -189,13 +169,9 @@ def entries(connection: Connection, release_id: int) -> tuple[ReleaseEntry, ...]
 
 
 def best(
-    connection: Connection,
-    release: Release,
-    workload_key: str,
-    target: str,
-    device_class: str | None,
+    connection: Connection, release: Release, workload_key: str, target: str, device_class: str | None,
     toolchain: str | None,
-) -> Choice[ReleaseEntry]:
+) -> Choice[ReleaseEntry]:  # fmt: skip
     """Look up as `lookup.best` does, among the release's entries alone."""
     query = _ENTRIES.where(ReleaseEntryRow.release_id == release.id, ReleaseEntryRow.workload_key == workload_key)
     offers = [_to_entry(row) for row in connection.execute(query)]

@@ -79,24 +79,11 @@ def most_frugal(connection: Connection, key_id: int, fastest: BestConfig) -> Bes
     energy, timed = winner.interval, evidence(connection, key_id, winner.candidate_id)
     row = connection.execute(_CHOSEN, {"trial": winner.trial_id}).one()
     return replace(
-        fastest,
-        digest=row.digest,
-        trace=row.trace,
-        cost=timed.interval.median,
-        low=timed.interval.low,
-        high=timed.interval.high,
-        samples=timed.samples,
-        trial_id=winner.trial_id,
-        run_id=row.run_id,
-        device=row.device,
-        since=row.finished_at,
-        untuned=row.untuned,
-        baseline=row.baseline,
-        joules=energy.median,
-        joules_low=energy.low,
-        joules_high=energy.high,
-        untuned_joules=row.untuned_joules,
-    )
+        fastest, digest=row.digest, trace=row.trace, cost=timed.interval.median, low=timed.interval.low,
+        high=timed.interval.high, samples=timed.samples, trial_id=winner.trial_id, run_id=row.run_id, device=row.device,
+        since=row.finished_at, untuned=row.untuned, baseline=row.baseline, joules=energy.median, joules_low=energy.low,
+        joules_high=energy.high, untuned_joules=row.untuned_joules,
+    )  # fmt: skip
 
 
 def notes(connection: Connection, config: BestConfig, fastest: BestConfig) -> tuple[str, ...]:

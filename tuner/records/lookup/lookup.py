@@ -145,13 +145,9 @@ def best_config(connection: Connection, config_id: int, goal: Goal = Goal.TIME) 
 
 
 def best(
-    connection: Connection,
-    workload_keys: Collection[str],
-    target: str,
-    device_class: str | None,
-    toolchain: str | None,
-    goal: Goal = Goal.TIME,
-) -> dict[str, BestLookup]:
+    connection: Connection, workload_keys: Collection[str], target: str, device_class: str | None,
+    toolchain: str | None, goal: Goal = Goal.TIME,
+) -> dict[str, BestLookup]:  # fmt: skip
     """For each of at most `MOST_KEYS` workloads.
     By time, the database is asked as often however many there are."""
     found = exact(connection, workload_keys, target, device_class, toolchain, goal)
@@ -162,13 +158,9 @@ def best(
 
 
 def exact(
-    connection: Connection,
-    workload_keys: Collection[str],
-    target: str,
-    device_class: str | None,
-    toolchain: str | None,
-    goal: Goal = Goal.TIME,
-) -> dict[str, BestLookup]:
+    connection: Connection, workload_keys: Collection[str], target: str, device_class: str | None,
+    toolchain: str | None, goal: Goal = Goal.TIME,
+) -> dict[str, BestLookup]:  # fmt: skip
     """Return `best` of those workloads that have a config of the very target and device class.
     By time it is a single statement."""
     wanted = catalog.parse_target(target)

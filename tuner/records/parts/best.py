@@ -29,13 +29,9 @@ class BestRecords(StorePart):
         self._remembered.close()
 
     def look_up(
-        self,
-        workload_key: str,
-        target: str,
-        device_class: str | None = None,
-        toolchain: str | None = None,
+        self, workload_key: str, target: str, device_class: str | None = None, toolchain: str | None = None,
         goal: Goal = Goal.TIME,
-    ) -> BestLookup:
+    ) -> BestLookup:  # fmt: skip
         """The best config for a workload on a target and device class, and why that one.
 
         `exact`: everything asked for matches. `compatible`: the workload matches and its code runs here (same kind,
@@ -50,13 +46,9 @@ class BestRecords(StorePart):
         return self.look_up_all([workload_key], target, device_class, toolchain, goal)[workload_key]
 
     def look_up_all(
-        self,
-        workload_keys: Collection[str],
-        target: str,
-        device_class: str | None = None,
-        toolchain: str | None = None,
-        goal: Goal = Goal.TIME,
-    ) -> dict[str, BestLookup]:
+        self, workload_keys: Collection[str], target: str, device_class: str | None = None,
+        toolchain: str | None = None, goal: Goal = Goal.TIME,
+    ) -> dict[str, BestLookup]:  # fmt: skip
         """`look_up` of each of several workloads, in one state of the store and for about the price of one.
 
         A store that is asked often remembers answers until something that they rest on changes. On PostgreSQL, a

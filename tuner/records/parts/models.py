@@ -88,13 +88,9 @@ class ModelRecords(StorePart):
         return self._read(lambda c: reading.of_run(c, viewer, run_id))
 
     def times(
-        self,
-        model_id: int,
-        device_class: str | None = None,
-        version_id: int | None = None,
-        limit: int = 100,
+        self, model_id: int, device_class: str | None = None, version_id: int | None = None, limit: int = 100,
         before: int | None = None,
-    ) -> tuple[ModelTime, ...]:
+    ) -> tuple[ModelTime, ...]:  # fmt: skip
         """A model's end-to-end measurements, newest first, of one version or on one device class if given.
         With `before`, those older than that id."""
         return self._read(lambda c: reading.times(c, model_id, device_class, version_id, before, page_size(limit)))

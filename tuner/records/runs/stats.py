@@ -59,19 +59,13 @@ def collect(connection: Connection, most_workloads: int) -> StoreStats:
     span = connection.execute(select(func.min(RunRow.started_at), func.max(RunRow.updated_at))).one()
     failures = select(RunFailureRow.kind, func.sum(RunFailureRow.count)).group_by(RunFailureRow.kind)
     return StoreStats(
-        runs=sum(states.values()),
-        runs_by_state=dict(sorted(states.items())),
-        trials=totals[0] or 0,
+        runs=sum(states.values()), runs_by_state=dict(sorted(states.items())), trials=totals[0] or 0,
         failed=totals[1] or 0,
         failures={kind: int(count) for kind, count in connection.execute(failures.order_by(RunFailureRow.kind))},
-        workloads=_count(connection, WorkloadRow.id),
-        devices=_count(connection, DeviceRow.id),
-        best_configs=_count(connection, BestConfigRow.id),
-        first_run=span[0],
-        last_change=span[1],
-        size=_size(connection),
-        by_workload=_by_workload(connection, most_workloads),
-    )
+        workloads=_count(connection, WorkloadRow.id), devices=_count(connection, DeviceRow.id),
+        best_configs=_count(connection, BestConfigRow.id), first_run=span[0], last_change=span[1],
+        size=_size(connection), by_workload=_by_workload(connection, most_workloads),
+    )  # fmt: skip
 
 
 def _count(connection: Connection, column: Any) -> int:

@@ -294,13 +294,9 @@ def _elements(access: BlockAccess) -> int:
 
 
 def _split_rows(
-    sch: Schedule,
-    loops: Mapping[int, LoopRV],
-    m: BlockAxis | None,
-    chunk: ExprRV | int,
-    rows: ExprRV,
+    sch: Schedule, loops: Mapping[int, LoopRV], m: BlockAxis | None, chunk: ExprRV | int, rows: ExprRV,
     bands: ExprRV | None = None,
-) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
+) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:  # fmt: skip
     """Loops over chunks of tiles or `bands` of them, tiles, and the rows of one.
     Chunks of one tile have no loop."""
     if m is None:

@@ -198,13 +198,9 @@ def _joined(
 
 
 def _copy(
-    sch: Schedule,
-    block: BlockRV,
-    outer: list[BlockAxis],
-    pair: tuple[BlockAxis, BlockAxis],
-    axes: list[BlockAxis],
+    sch: Schedule, block: BlockRV, outer: list[BlockAxis], pair: tuple[BlockAxis, BlockAxis], axes: list[BlockAxis],
     lanes: int,
-) -> None:
+) -> None:  # fmt: skip
     """Copy row by row of pixels, in parallel over the rest."""
     loops = dict(zip((a.position for a in axes), sch.get_loops(block)))
     above, v = pair

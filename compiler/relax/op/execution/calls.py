@@ -160,13 +160,9 @@ def without_gradient(builder: Any, call: r.Call) -> r.Call:
     canonical=lambda attrs: {**attrs, "te_grad_kwargs": dict(attrs["te_grad_kwargs"] or {})},
 )  # fmt: skip
 def call_tir_with_grad(
-    gvar: FuncArg,
-    args: TupleArg,
-    out_sinfo: ResultInfo,
-    te_grad_name: str,
-    te_grad_kwargs: Any = None,
+    gvar: FuncArg, args: TupleArg, out_sinfo: ResultInfo, te_grad_name: str, te_grad_kwargs: Any = None,
     tir_vars: OptionalShape = None,
-) -> r.Expr:
+) -> r.Expr:  # fmt: skip
     """Call a TensorIR function whose gradient is the registered te function `te_grad_name`."""
 
 

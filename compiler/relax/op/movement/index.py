@@ -136,13 +136,9 @@ def _slice(x: Tensor, axes: Any, begin: Any, end: Any, strides: Any = None, assu
     layout=_slice_layout, gradient=slopes.strided_slice,
 )  # fmt: skip
 def strided_slice(
-    x: TensorArg,
-    axes: ScalarsArg,
-    begin: ScalarsArg,
-    end: ScalarsArg,
-    strides: OptionalScalars = None,
+    x: TensorArg, axes: ScalarsArg, begin: ScalarsArg, end: ScalarsArg, strides: OptionalScalars = None,
     assume_inbound: bool = False,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Take x[begin:end:strides] along `axes`, by Python's rules.
 
     `assume_inbound` says that bounds lie inside.

@@ -153,31 +153,19 @@ def _conv_transpose(
 def _convolution(rank: int) -> Callable[[Callable[..., Expr]], Callable[..., Call]]:
     name = f"relax.nn.conv{rank}d"
     return operator(
-        name,
-        infer=_info(rank, _conv_sizes),
-        te=_conv,
-        pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-        flops=_flops(rank, transposed=False),
-        layout=convolution_layout(name),
-        gradient=slopes.conv,
-        precision="always",
+        name, infer=_info(rank, _conv_sizes), te=_conv, pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+        flops=_flops(rank, transposed=False), layout=convolution_layout(name), gradient=slopes.conv, precision="always",
         canonical=_canonical(name, rank),
-    )
+    )  # fmt: skip
 
 
 def _transposed(rank: int) -> Callable[[Callable[..., Expr]], Callable[..., Call]]:
     name = f"relax.nn.conv{rank}d_transpose"
     return operator(
-        name,
-        infer=_info(rank, _transpose_sizes),
-        te=_conv_transpose,
-        pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-        flops=_flops(rank, transposed=True),
-        layout=convolution_layout(name),
-        gradient=slopes.conv_transpose,
-        precision="always",
-        canonical=_canonical(name, rank),
-    )
+        name, infer=_info(rank, _transpose_sizes), te=_conv_transpose, pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+        flops=_flops(rank, transposed=True), layout=convolution_layout(name), gradient=slopes.conv_transpose,
+        precision="always", canonical=_canonical(name, rank),
+    )  # fmt: skip
 
 
 @_convolution(1)

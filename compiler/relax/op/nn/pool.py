@@ -109,15 +109,10 @@ def _pooled(rank: int, kind: str) -> Callable[..., Tensor]:
 
 def _pool(name: str, rank: int, kind: str) -> _Declare:
     return operator(
-        f"relax.nn.{name}",
-        infer=_info(rank),
-        te=_pooled(rank, kind),
-        pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-        flops=_flops,
-        layout=windows_layout("layout"),
-        gradient=slopes.max_pool if kind == "max" else slopes.avg_pool,
+        f"relax.nn.{name}", infer=_info(rank), te=_pooled(rank, kind), pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+        flops=_flops, layout=windows_layout("layout"), gradient=slopes.max_pool if kind == "max" else slopes.avg_pool,
         canonical=pool_canonical(f"relax.nn.{name}", rank),
-    )
+    )  # fmt: skip
 
 
 @_pool("max_pool1d", 1, "max")
@@ -219,15 +214,10 @@ def _adaptive_form(rank: int) -> Callable[..., Tensor]:
 def _adaptive(rank: int) -> _Declare:
     name = f"relax.nn.adaptive_avg_pool{rank}d"
     return operator(
-        name,
-        infer=_adaptive_info(rank),
-        te=_adaptive_form(rank),
-        pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
-        flops=per_input(1),
-        layout=windows_layout("layout"),
-        gradient=slopes.adaptive_avg_pool,
+        name, infer=_adaptive_info(rank), te=_adaptive_form(rank), pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+        flops=per_input(1), layout=windows_layout("layout"), gradient=slopes.adaptive_avg_pool,
         canonical=_adaptive_canonical(name, rank),
-    )
+    )  # fmt: skip
 
 
 @_adaptive(1)

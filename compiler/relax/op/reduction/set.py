@@ -36,13 +36,9 @@ def _unique_info(use: Use) -> StructInfo:
     layout=as_written, gradient=NOT_SMOOTH,
 )  # fmt: skip
 def unique(
-    x: TensorArg,
-    sorted: bool = True,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-) -> Expr:
+    x: TensorArg, sorted: bool = True, return_index: bool = False, return_inverse: bool = False,
+    return_counts: bool = False, axis: int | None = None,
+) -> Expr:  # fmt: skip
     """Take the different elements, or slices along `axis`, in order (or as they first occur).
 
     It may also return where each first occurs, the group of each element, and how often each occurs.

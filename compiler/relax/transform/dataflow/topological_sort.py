@@ -20,13 +20,10 @@ DIRECTIONS = ("from-inputs", "from-outputs")
 
 @relax_pass("TopologicalSort", over="block")
 def topological_sort(
-    block: DataflowBlock,
-    mod: IRModule,
-    context: PassContext,
-    *,
+    block: DataflowBlock, mod: IRModule, context: PassContext, *,
     order: Literal["depth-first", "breadth-first"] = "depth-first",
     direction: Literal["from-inputs", "from-outputs"] = "from-inputs",
-) -> DataflowBlock:
+) -> DataflowBlock:  # fmt: skip
     """Sort bindings so that uses come soon after definitions, or equally early ones stand together.
 
     lv = R.exp(x)                           lv = R.exp(x)

@@ -26,13 +26,9 @@ from compiler.te.where import at
 
 @relax_pass("Gradient")
 def gradient(
-    mod: IRModule,
-    context: PassContext,
-    *,
-    func_name: str,
-    require_grads: r.Var | Sequence[r.Var] | None = None,
+    mod: IRModule, context: PassContext, *, func_name: str, require_grads: r.Var | Sequence[r.Var] | None = None,
     target_index: int = 0,
-) -> IRModule:
+) -> IRModule:  # fmt: skip
     """Add a function "<name>_adjoint", which also returns gradients of the result for the parameters.
 
         def main(x, w):               def main_adjoint(x, w):

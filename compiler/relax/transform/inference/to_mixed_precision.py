@@ -20,13 +20,9 @@ SHORT = ("float16", "bfloat16")
 
 @relax_pass("ToMixedPrecision", opt_level=1)
 def to_mixed_precision(
-    mod: IRModule,
-    context: PassContext,
-    *,
-    out_dtype: str = FULL,
-    fp16_input_names: list[str] | None = None,
+    mod: IRModule, context: PassContext, *, out_dtype: str = FULL, fp16_input_names: list[str] | None = None,
     dtype: Literal["float16", "bfloat16"] = "float16",
-) -> IRModule:
+) -> IRModule:  # fmt: skip
     """Compute products and convolutions of float16 (or bfloat16), and what follows them elementwise.
 
     lv = R.matmul(x, w)    →    a = R.astype(x, "float16")

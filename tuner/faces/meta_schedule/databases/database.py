@@ -109,13 +109,9 @@ class Database(ABC):
         return None if schedule is None else schedule.mod
 
     def query(
-        self,
-        mod: IRModule,
-        target: Target,
-        *,
-        workload_name: str = "main",
+        self, mod: IRModule, target: Target, *, workload_name: str = "main",
         kind: Literal["schedule", "record", "ir_module"] = "schedule",
-    ) -> Schedule | TuningRecord | IRModule | None:
+    ) -> Schedule | TuningRecord | IRModule | None:  # fmt: skip
         """One of the three above, by `kind`."""
         match kind:
             case "schedule":

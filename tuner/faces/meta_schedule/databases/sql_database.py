@@ -31,13 +31,9 @@ class SQLDatabase(Database):
     """
 
     def __init__(
-        self,
-        address: str,
-        module_equality: Equality = "structural",
-        *,
-        fingerprint: Fingerprint | None = None,
+        self, address: str, module_equality: Equality = "structural", *, fingerprint: Fingerprint | None = None,
         verified: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(module_equality)
         self._store = RecordStore.open(address, create=True)
         self._fingerprint = fingerprint
