@@ -115,11 +115,6 @@ def _inline_output(s: Schedule) -> object:
     return s.compute_inline(s.get_block("D"))
 
 
-def _compute_at_reader_outside(s: Schedule) -> object:
-    s.cache_read(s.get_block("D"), 0, "local")
-    return s.compute_at(s.get_block("B"), s.get_loops("D")[0])
-
-
 def _compute_at_own_loop(s: Schedule) -> object:
     return s.compute_at(s.get_block("B"), s.get_loops("B")[0])
 

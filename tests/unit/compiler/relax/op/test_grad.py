@@ -95,10 +95,6 @@ def batch_normalised(x: Array, gamma: Array, beta: Array, mean: Array, variance:
     return [made, 0.7 * mean + 0.3 * own.ravel(), 0.7 * variance + 0.3 * spread.ravel()]
 
 
-def as_indices(where: Array) -> Any:
-    return np.broadcast_to(where, (2, 3)), np.arange(3)
-
-
 @pytest.mark.parametrize(
     ("build", "numpy", "arrays"),
     [
