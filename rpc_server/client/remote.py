@@ -66,7 +66,7 @@ class RemoteAPI:
         with self._lock:
             handle = self._next_handle
             self._next_handle += 1
-        _session_of(device).request(messages.Allocate(handle, nbytes, device.device_type, device.device_id))
+        _session_of(device).request(messages.AllocateMemory(handle, nbytes, device.device_type, device.device_id))
         return handle
 
     def free(self, device: Device, handle: int) -> None:

@@ -15,7 +15,7 @@ from compiler.runtime.core.ndarray import NDArray
 from rpc_server.errors import HandleError, ProtocolError
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.machine_messages import MemoryRef
-from rpc_server.wire.messages import Allocate, CopyMemory
+from rpc_server.wire.messages import AllocateMemory, CopyMemory
 
 
 class Memory:
@@ -111,7 +111,7 @@ class Memories:
                 f"the session has no array {handle}: it was freed, or lost when its executor crashed"
             ) from None
 
-    def allocate(self, request: Allocate) -> None:
+    def allocate(self, request: AllocateMemory) -> None:
         """Make a memory. Raises ProtocolError for a handle that is in use."""
         if request.handle in self._memories:
             raise ProtocolError(f"array handle {request.handle} is in use")

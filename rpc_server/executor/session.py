@@ -56,7 +56,7 @@ class ExecutorSession:
             case messages.ReadMemory():
                 memory = self._memories[request.handle]
                 return messages.Data(memory.nbytes), (memory.read(request.offset, request.nbytes),)
-            case messages.Allocate():
+            case messages.AllocateMemory():
                 self._memories.allocate(request)
             case messages.FreeHandles():
                 self._free(request)

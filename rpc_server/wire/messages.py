@@ -143,7 +143,7 @@ class LaneLost(BoxRequest, frozen=True, tag="lane_lost"):
 # --- executor requests -------------------------------------------------------------------------------------
 
 
-class Allocate(ExecutorRequest, frozen=True, tag="allocate"):
+class AllocateMemory(ExecutorRequest, frozen=True, tag="allocate"):
     """Reserve device memory for an array; its contents are undefined."""
 
     handle: Handle
@@ -393,7 +393,7 @@ class SessionEnded(msgspec.Struct, frozen=True, tag="session_ended"):
 
 AnyBoxRequest = OpenSession | CloseSession | CancelCalls | PutBlob | HasBlobs | BoxInfo | Ping | LaneLost
 AnyExecutorRequest = (
-    Allocate
+    AllocateMemory
     | WriteMemory
     | ReadMemory
     | CopyMemory
@@ -487,7 +487,7 @@ def describe_request(request: AnyMessage) -> str:
             return f"measurement of artifact {request.request.artifact[:12]}"
         case LoadModule():
             return f"load of {request.name!r}"
-        case Allocate():
+        case AllocateMemory():
             return f"allocation of {request.nbytes} bytes"
         case _:
             return type(request).__name__
