@@ -37,6 +37,7 @@ from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import Principal
 from rpc_server.wire.polling import PollTable, poll_ms
+from rpc_server.wire.request_summary import describe, trial_allowance
 from rpc_server.wire.sockets import came_before, has_message, receive_frames, send_frames
 from rpc_server.wire.waker import Waker
 
@@ -84,7 +85,7 @@ class Supervisor:
         self._leases = leases
         self._info = info or messages.BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
         self._state = SupervisorState(
-            config, lambda frames: messages.describe(frames[1]), lambda frames: messages.trial_allowance(frames[1])
+            config, lambda frames: describe(frames[1]), lambda frames: trial_allowance(frames[1])
         )
         self._blobs = BlobStore(folder / "blobs", blob_capacity)
         self._poll = PollTable()

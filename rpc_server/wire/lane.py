@@ -22,7 +22,8 @@ from collections.abc import Sequence
 
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import Address, Buffer, Message, MessageKind, read_header
-from rpc_server.wire.messages import AnyExecutorRequest, AnyMessage, decode_answer, describe_request, public_codec
+from rpc_server.wire.messages import AnyExecutorRequest, AnyMessage, decode_answer, public_codec
+from rpc_server.wire.request_summary import describe_request
 from rpc_server.wire.shared_window import SharedWindow, make_window_memory, reserve_addresses
 from rpc_server.wire.stream import FrameStream, StreamClosed, lane_listener
 

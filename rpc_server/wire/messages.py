@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from rpc_server.errors import ProtocolError
 from rpc_server.wire.bounds import (
     Bytes,
     Count,
@@ -445,49 +444,3 @@ def decode_answer(frames: Sequence[Buffer]) -> Message[AnyMessage]:
 
 
 _TELLING = (Measured, BoxStatus, SessionEnded, Timings)
-
-
-def describe(body: Buffer) -> str:
-    """A request's encoded body in a few words, for crash reports and logs."""
-    try:
-        request = public_codec.decode_body(body)
-    except ProtocolError:
-        return "an unreadable request"
-    match request:
-        case LaneLost():
-            return request.call[:256]
-        case _:
-            return describe_request(request)
-
-
-def trial_allowance(body: Buffer) -> float:
-    """Return the seconds that a trial may take in all.
-    They cover waiting for blobs, loading, timing, and its reference's run."""
-    try:
-        request = public_codec.decode_body(body)
-    except ProtocolError:
-        return 0.0
-    if not isinstance(request, Measure):
-        return 0.0
-    asked = request.request
-    return 3.0 * asked.timeout_s + (asked.reference_timeout_s if asked.reference else 0.0)
-
-
-def describe_request(request: AnyMessage) -> str:
-    match request:
-        case Call():
-            return f"call of {request.function!r}"
-        case TimeFunction():
-            return f"time_evaluator of {request.function!r}"
-        case UseMachine():
-            return f"{request.action.value} of {request.function!r}"
-        case TimeMachine():
-            return f"time_evaluator of {request.function!r}"
-        case Measure():
-            return f"measurement of artifact {request.request.artifact[:12]}"
-        case LoadModule():
-            return f"load of {request.name!r}"
-        case AllocateMemory():
-            return f"allocation of {request.nbytes} bytes"
-        case _:
-            return type(request).__name__

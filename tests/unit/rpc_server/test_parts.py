@@ -14,7 +14,8 @@ from rpc_server.farm_link.leases import LeaseReport, LeaseTable
 from rpc_server.machine.blobs import BlobError, BlobStore, blob_digest
 from rpc_server.machine.fingerprint import Fingerprint, _count_cpus, local_fingerprint
 from rpc_server.wire.codec import MessageKind
-from rpc_server.wire.messages import ArrayRef, Call, Measure, Measured, Raw, describe, public_codec
+from rpc_server.wire.messages import ArrayRef, Call, Measure, Measured, Raw, public_codec
+from rpc_server.wire.request_summary import describe
 from rpc_server.wire.sockets import came_before
 from rpc_server.wire.stream import FrameStream, StreamClosed, StreamLimits, stream_pair
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
