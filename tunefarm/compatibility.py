@@ -15,6 +15,9 @@ from tunefarm.refused_tuning_names import TUNING
 REFUSED = {name: reason for reason, names in [*COMPILER, *TUNING] for name in names.split()}
 """Why a name is not here, by its path or the path of the module that it is in."""
 
+_PRIVATE = ("_ffi_api", "_ffi_node_api", "_type_checker")
+"""Modules of Apache TVM's own use that programs import."""
+
 
 class NameLookup(Protocol):
     def __call__(self, name: str) -> Any: ...
@@ -27,6 +30,8 @@ def why_not(path: str) -> str | None:
         reason = REFUSED.get(".".join(parts[:end]))
         if reason is not None:
             return reason
+    if parts[-1] in _PRIVATE or len(parts) > 1 and parts[-2] in _PRIVATE:
+        return "it holds functions of TVM's C++ library for its own use; the public names of the module call what is here"
     return None
 
 

@@ -14,6 +14,10 @@ COMPILER: list[tuple[str, str]] = [
         """,
     ),
     (
+        "graphs are made by `relax.BlockBuilder` or read by `script.from_source`, see docs/relax.md",
+        "script.ir_builder.relax script.parser.relax.dist",
+    ),
+    (
         "there is no backend for this hardware",
         """
         s_tir.backend s_tir.tensor_intrin.metal topi.adreno topi.bifrost topi.gpu topi.hexagon topi.hls

@@ -10,14 +10,53 @@ TUNING: list[tuple[str, str]] = [
         "no library of a vendor is called: kernels are made here, for GPUs as docs/gpu.md says",
         """
         contrib.cublas contrib.cublaslt contrib.cudnn contrib.cutlass contrib.miopen contrib.mkl contrib.mps
-        contrib.nnpack contrib.rocblas contrib.thrust
+        contrib.dnnl contrib.nnpack contrib.rocblas contrib.thrust
         """,
     ),
     (
         "there is no backend for this hardware",
-        "contrib.emcc contrib.hipcc contrib.rocm contrib.spirv contrib.xcode testing.aot testing.usmp",
+        """
+        contrib.coreml_runtime contrib.emcc contrib.ethosu contrib.hexagon contrib.hipcc contrib.mrvl contrib.rocm
+        contrib.sdaccel contrib.spirv contrib.target contrib.tflite_runtime contrib.tvmjs contrib.xcode testing.aot
+        testing.usmp
+        """,
     ),
-    ("an extra of TVM that is not here", "contrib.download contrib.peak contrib.sparse contrib.stackvm contrib.tedd"),
+    (
+        "an extra of TVM that is not here",
+        """
+        contrib.download contrib.msc contrib.mxnet contrib.peak contrib.pipeline_executor
+        contrib.pipeline_executor_build contrib.sparse contrib.stackvm contrib.tedd contrib.tf_op
+        exec.gpu_memory_bandwidth
+        """,
+    ),
+    (
+        "print a graph with `show()`, or look at its kernels with `tunefarm profile`, see docs/relax.md",
+        "contrib.relay_viz",
+    ),
+    (
+        'models of PyTorch run by `torch.compile(backend="tunefarm")` or `relax.frontend.torch`, see docs/relax.md',
+        "contrib.torch",
+    ),
+    ("graphs run in `relax.VirtualMachine`, see docs/relax.md", "contrib.cuda_graph"),
+    ("times and results of a graph's kernels are asked of `GraphModuleDebug` itself", "contrib.debugger.debug_result"),
+    ("processes of a session are started by the session, see docs/disco.md", "exec.disco_worker"),
+    (
+        (
+            "a script of TVM's own benchmarks; models are tuned by `tunefarm tune`, functions by "
+            "`meta_schedule.tune_tir`, see docs/tuning.md"
+        ),
+        """
+        auto_scheduler.testing autotvm.testing dlight.benchmark meta_schedule.testing.custom_builder_runner
+        meta_schedule.testing.dataset_collect_models meta_schedule.testing.dataset_extract_tasks
+        meta_schedule.testing.dataset_sample_candidates meta_schedule.testing.distributed_measure_candidates
+        meta_schedule.testing.tlcbench meta_schedule.testing.torchbench meta_schedule.testing.tune_onnx
+        meta_schedule.testing.tune_relay meta_schedule.testing.tune_te meta_schedule.testing.validate_database
+        """,
+    ),
+    (
+        "networks to tune are in `relay.testing`, or come in by `relax.frontend`, see docs/relax.md",
+        "meta_schedule.testing.relay_workload",
+    ),
     (
         "what a search holds is a trace here; make it with `te` and a schedule",
         "testing.auto_scheduler.get_tiled_matmul testing.auto_scheduler.PropagatingThread",
@@ -44,7 +83,10 @@ TUNING: list[tuple[str, str]] = [
     ),
     (
         "there is no runtime for microcontrollers",
-        "runtime.executor runtime.name_transforms target.stm32 target.target.micro",
+        """
+        contrib.micro exec.microtvm_debug_shell runtime.executor runtime.name_transforms target.stm32
+        target.target.micro
+        """,
     ),
     ("graphs run in `relax.VirtualMachine`, see docs/relax.md", "runtime.profiler_vm runtime.vm"),
     ("what `tvm.compile` gives is a module, which runs, or a `relax.VMExecutable`", "runtime.Executable"),

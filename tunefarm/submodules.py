@@ -108,7 +108,10 @@ _SHOWN = {
 """A module that is here, or that stands for one, and its parts in Apache TVM."""
 
 _MOVED = {
+    "contrib.debugger.debug_runtime": "contrib.debugger.debug_executor",
+    "contrib.graph_runtime": "contrib.graph_executor",
     "runtime.vm": "runtime.relax_vm",
+    "script.parser._core": "script",
     "script.parser.ir": "script.ir",
     "script.parser.relax": "script.relax",
     "script.parser.tir": "script.tir",
@@ -170,8 +173,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         if part in PARTS:
             return ModuleSpec(fullname, self, is_package=True)
-        is_refused = self._reason(part) is not None and not part.rpartition(".")[2].startswith("_")
-        return ModuleSpec(fullname, self, origin=_REFUSED) if is_refused else None
+        last = part.rpartition(".")[2]
+        if last.startswith("__") or self._reason(part) is None:
+            return None
+        return ModuleSpec(fullname, self, origin=_REFUSED, is_package=True)  # its parts are refused, too
 
     def __init__(self, absent: Callable[[str, str], str], reason: Callable[[str], str | None]) -> None:
         self._absent = absent

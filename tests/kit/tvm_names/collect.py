@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os
 import pkgutil
 import sys
 from types import ModuleType
@@ -52,6 +53,19 @@ def modules(name: str) -> dict[str, ModuleType]:
             except Exception as error:  # needs what is not installed
                 print(f"{info.name}: {error}", file=sys.stderr)
     return found
+
+
+def files() -> list[str]:
+    """The paths of all modules of these namespaces, also of those that `modules` leaves out, by their files."""
+    top = importlib.import_module("tvm").__path__[0]
+    found = []
+    for space in [*SPACES, "contrib", "exec"]:
+        for folder, _, names in os.walk(os.path.join(top, space)):
+            path = os.path.relpath(folder, top).replace(os.sep, ".")
+            if "__init__.py" in names:
+                found.append(path)
+            found += [f"{path}.{name[:-3]}" for name in names if name.endswith(".py") and name != "__init__.py"]
+    return [path for path in found if "._ffi" not in path]
 
 
 def is_public(module: ModuleType, name: str, value: Any) -> bool:
@@ -106,7 +120,7 @@ def main() -> None:
                             entry["members"] = members(value)
                         objects[here] = entry
     version = importlib.import_module("tvm").__version__
-    json.dump({"version": version, "objects": objects, "modules": shown}, sys.stdout)
+    json.dump({"version": version, "objects": objects, "modules": shown, "files": files()}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def merged(older: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
     return {
         "versions": [older["version"], newer["version"]],
         "names": {path: names[path] for path in sorted(names)},
-        "modules": sorted(older["modules"]),
+        "modules": sorted({*older["modules"], *older["files"]}),
     }
 
 

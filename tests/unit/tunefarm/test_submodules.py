@@ -192,6 +192,29 @@ def test_every_module_of_tvm_is_imported_by_its_path() -> None:
     assert not missing
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "why"),
+    [
+        ("contrib.msc.core.runtime", "BaseJIT", "an extra of TVM"),
+        ("contrib.graph_runtime", "no_such", "no_such"),
+        ("meta_schedule.testing.relay_workload", "get_network", r"relay\.testing"),
+        ("te._ffi_api", "Tensor", "public names of the module"),
+        ("exec.disco_worker", "main", "docs/disco.md"),
+    ],
+)
+def test_a_refused_module_is_imported_and_says_why_its_names_are_not_there(path: str, name: str, why: str) -> None:
+    module = importlib.import_module(f"tunefarm.{path}")
+    with pytest.raises(AttributeError, match=why):
+        getattr(module, name)
+
+
+def test_older_paths_of_modules_show_the_names_of_the_newer() -> None:
+    graph = importlib.import_module("tunefarm.contrib.graph_runtime")
+    assert graph.create is importlib.import_module("tunefarm.contrib.graph_executor").create
+    core = importlib.import_module("tunefarm.script.parser._core")
+    assert core.parse is importlib.import_module("tunefarm.script.parser").parse
+
+
 def test_a_part_may_only_have_the_name_of_a_function() -> None:
     """Importing a part binds its name in the module, over what had that name."""
 

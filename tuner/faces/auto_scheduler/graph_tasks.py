@@ -15,7 +15,6 @@ from typing import Any
 from compiler.driver.kernel_schedules import schedulable_work
 from compiler.errors import IRError, ScheduleError
 from compiler.faces.relay.nodes import Function as RelayFunction
-from compiler.faces.relay.translate import to_relax
 from compiler.ir.module import IRModule
 from compiler.ir.visit import transform, walk
 from compiler.relax.nodes import Function
@@ -34,6 +33,7 @@ from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.hardware import HardwareParams
 from tuner.faces.auto_scheduler.loop_state import LoopState
 from tuner.faces.auto_scheduler.search_task import SearchTask
+from tuner.faces.common.graphs import graph_of
 from tuner.kernels.model import ModelKernel, model_kernels
 
 _AS_OF_TE = {"tir.noalias": True}
@@ -64,7 +64,7 @@ def extract_tasks(
         raise SchedulerError("a graph is built for one target", hint="leave other_targets out")
     chosen = Target(target) if target_host is None else Target(Target(target), host=target_host)
     tasks, weights = [], []
-    for kernel in model_kernels(_graph(mod, params), chosen):
+    for kernel in model_kernels(graph_of(mod, params), chosen):
         tensors = computation(kernel.func) if include_simple_tasks or _reduces(kernel.func) else None
         if tensors is None:
             continue
@@ -78,11 +78,6 @@ def extract_tasks(
         texts = {task.workload_key: str(task.compute_dag) for task in tasks}
         Path(dump_workload_to_dag_log).write_text(json.dumps(texts), encoding="utf-8")
     return tasks, weights
-
-
-def _graph(mod: Any, params: Mapping[str, Any] | None) -> IRModule | Function:
-    functions = list(mod.values()) if isinstance(mod, IRModule) else [mod]
-    return mod if any(isinstance(func, Function) for func in functions) else to_relax(mod, params)
 
 
 def _described(kernel: ModelKernel) -> str:
