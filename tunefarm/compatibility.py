@@ -18,6 +18,8 @@ REFUSED = {name: reason for reason, names in [*COMPILER, *TUNING] for name in na
 _PRIVATE = ("_ffi_api", "_ffi_node_api", "_type_checker")
 """Modules of Apache TVM's own use that programs import."""
 
+_INTERNAL = "functions of TVM's C++ library for its own use; the module's public names call what is here"
+
 
 class NameLookup(Protocol):
     def __call__(self, name: str) -> Any: ...
@@ -30,9 +32,7 @@ def why_not(path: str) -> str | None:
         reason = REFUSED.get(".".join(parts[:end]))
         if reason is not None:
             return reason
-    if parts[-1] in _PRIVATE or len(parts) > 1 and parts[-2] in _PRIVATE:
-        return "it holds functions of TVM's C++ library for its own use; the public names of the module call what is here"
-    return None
+    return _INTERNAL if any(part in _PRIVATE for part in parts) else None
 
 
 _BY_LAST = {(name.partition(".")[0], name.rpartition(".")[2]): reason for name, reason in REFUSED.items()}

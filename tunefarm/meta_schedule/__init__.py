@@ -45,8 +45,8 @@ __all__ = [
     "Mutator", "Postproc", "Profiler", "Runner", "ScheduleRule", "SearchStrategy", "SpaceGenerator", "TaskScheduler",
     "TuneContext", "arg_info", "builder", "compile_relax", "cost_model", "database", "derived_object", "extract_tasks",
     "feature_extractor", "is_meta_schedule_enabled", "measure_callback", "mutator", "postproc", "profiler",
-    "relax_integration", "relay_integration", "runner", "schedule_rule", "search_strategy", "space_generator", "task_scheduler", "testing",
-    "tir_integration", "tune_context", "tune_relax", "tune_tasks", "tune_tir", "utils",
+    "relax_integration", "relay_integration", "runner", "schedule_rule", "search_strategy", "space_generator",
+    "task_scheduler", "testing", "tir_integration", "tune_context", "tune_relax", "tune_tasks", "tune_tir", "utils",
 ]  # fmt: skip
 
 refuse_other_names(__name__)
