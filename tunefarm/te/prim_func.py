@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from compiler.faces.directed import directed
 from compiler.faces.index_dtype import with_index_dtype
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE
 from compiler.te.prim_func import create_prim_func as _create
@@ -21,7 +22,7 @@ def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None
     indices. The tensors that an operation lists in its attribute `layout_free_placeholders` become the function's
     `layout_free_buffers`. Raises what `compiler.te.prim_func.create_prim_func` raises.
     """
-    func = _create(ops, name)
+    func = directed(_create(ops, name))
     given = ops if isinstance(ops, Sequence) else (ops,)
     free = {tensor for op in _operations(given) for tensor in (op.attrs or {}).get("layout_free_placeholders", ())}
     if positions := [place for place, tensor in enumerate(given) if isinstance(tensor, Tensor) and tensor in free]:
