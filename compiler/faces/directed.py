@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from compiler.dtype import is_int
 from compiler.ir.base import Node
 from compiler.ir.visit import replace, transform, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 
-_TURNED = {n.GE: n.LE, n.GT: n.LT}
-_OPPOSITE = {n.LT: n.LE, n.LE: n.LT}
+_TURNED: Mapping[type[Node], type[n.CmpOp]] = {n.GE: n.LE, n.GT: n.LT}
+_OPPOSITE: Mapping[type[Node], type[n.CmpOp]] = {n.LT: n.LE, n.LE: n.LT}
 
 
 def directed(func: n.PrimFunc) -> n.PrimFunc:
@@ -18,7 +20,9 @@ def directed(func: n.PrimFunc) -> n.PrimFunc:
     The number of an integer comparison stands alone (`1 <= i` for `i - 1 >= 0`), and a negated one is its opposite.
     Comparisons with a result of the block stay: they are the reduction's own.
     """
-    return transform(func, post=_block)
+    made = transform(func, post=_block)
+    assert isinstance(made, n.PrimFunc)
+    return made
 
 
 def _block(node: Node) -> Node | None:
@@ -43,7 +47,7 @@ def _block(node: Node) -> Node | None:
     return None if body is node.body else replace(node, body=body)
 
 
-def _alone(kind: type[n.LT | n.LE], a: n.PrimExpr, b: n.PrimExpr) -> n.PrimExpr:
+def _alone(kind: type[n.CmpOp], a: n.PrimExpr, b: n.PrimExpr) -> n.PrimExpr:
     """Compare; a number that is added to one side of integers goes to the other, where that is a number."""
     match a, b:
         case n.IntImm(), n.Add(term, n.IntImm() as more):
