@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tuner.bench.changes import LEAST_HISTORY, WINDOW, ChangeKind
-from tuner.bench.models import model_of
 from tuner.bench.report import CallWork, ReportLine, line
+from tuner.bench.series import model_of
 from tuner.records.farm.model_farm import BenchResult, BenchRun
 from tuner.records.paging import all_pages
 from tuner.records.store import RecordStore

@@ -31,17 +31,6 @@ LEAST_SHARE = 0.1
 """Part of a model's loss that a kernel must explain to be named."""
 
 
-def kernel_series(model: str, kernel: str) -> str:
-    """Return what the series of a kernel of a model is called."""
-    return f"{model}:{kernel}"
-
-
-def model_of(series: str) -> str | None:
-    """The model that the series of a kernel belongs to; None for a series that is not of a model's kernel."""
-    model, colon, _ = series.partition(":")
-    return model if colon and "." in model else None
-
-
 @dataclass(frozen=True)
 class BenchModel:
     """A model built for one target and device class.

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from tuner.bench.changes import LEAST_HISTORY, ChangeKind, Judgement, judge
-from tuner.bench.run import CONFIRMED
+from tuner.bench.series import CONFIRMED
 from tuner.errors import WorkloadError
 from tuner.number_text import counted, three
 from tuner.records.farm.model_farm import BenchResult, BenchRun

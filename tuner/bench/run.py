@@ -24,7 +24,8 @@ from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, Measur
 from tuner.bench.changes import WINDOW, ChangeKind, Judgement, confirmed, judge
 from tuner.bench.devices import BenchDevice
 from tuner.bench.kernels import BuiltKernel, KernelBuilds
-from tuner.bench.models import BenchModel, kernel_series, slower_kernels
+from tuner.bench.models import BenchModel, slower_kernels
+from tuner.bench.series import CONFIRMED, kernel_series
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.model_runs import RunsModels
 from tuner.devices.supplies import device_target
@@ -32,9 +33,6 @@ from tuner.engine.store_rows import device_row, workload_row
 from tuner.records.farm.model_farm import BenchResult, NewBenchResult
 from tuner.records.store import RecordStore
 from tuner.untuned import device_type
-
-CONFIRMED = "confirmed"
-"""What the notes of a result say when it was suspect and measuring again bore it out."""
 
 _CALIBRATION = EvaluatorOptions(number=1, repeat=3)
 _SHARE = 0.5

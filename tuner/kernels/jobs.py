@@ -14,8 +14,8 @@ from typing import Any
 from compiler.frontend.model_files import is_named_model
 from tuner.kernels.family_jobs import AskedSizes, FamilyItem, recorded_family
 from tuner.kernels.files import Item, KernelJob, file_record, has_model, kernels_of_file
-from tuner.kernels.model import is_model
 from tuner.kernels.model_version import ModelSource, model_source, plan_of
+from tuner.kernels.run_models import is_model
 from tuner.kernels.spec import SpecError
 from tuner.kernels.stored import is_stored, stored_kernel
 from tuner.records.store import RecordStore

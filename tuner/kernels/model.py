@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from compiler.driver.graph import unscheduled
@@ -18,9 +17,6 @@ from compiler.tir import nodes as n
 from compiler.tir.text.print_func import workload_key
 from tuner.families.function import FunctionSpec
 from tuner.families.sizes import SizeList
-
-SUFFIXES = (".onnx", ".pt2")
-"""Of files that hold a model."""
 
 LEAST_WORK = 1 << 12
 """Operations of a kernel from which on it is a task: shorter ones take less than a microsecond."""
@@ -123,11 +119,6 @@ def _is_worth_it(spec: FunctionSpec) -> bool:
     sizes = SizeList(spec.symbols, ((_USUAL,) * len(spec.symbols),))
     work = schedulable_work(spec.func_at(sizes, sizes.sizes[0]))
     return work is not None and work >= LEAST_FAMILY_WORK
-
-
-def is_model(path: Path) -> bool:
-    """Whether a file's name says that it holds a model."""
-    return path.suffix in SUFFIXES
 
 
 def _is_static(func: n.PrimFunc) -> bool:

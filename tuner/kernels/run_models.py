@@ -9,8 +9,15 @@ from typing import Any
 
 from tuner.engine.forecaster import WeightedKernel, model_seconds, replayed
 from tuner.engine.progress import ModelProgress
-from tuner.kernels.model import is_model
 from tuner.records.model import Improvement, Run
+
+SUFFIXES = (".onnx", ".pt2")
+"""Of files that hold a model."""
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file's name says that it holds a model."""
+    return path.suffix in SUFFIXES
 
 
 def model_name(record: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from statistics import median
 from typing import NamedTuple
 
-from tuner.bench.run import CONFIRMED
+from tuner.bench.series import CONFIRMED
 from tuner.records.farm.model_farm import BenchResult
 from tuner.records.model_store.facts import ModelTime
 from webui.decisions import DecidedCandidate, DecisionChoice, Value

@@ -13,7 +13,7 @@ from tuner.records.store import RecordStore
 from webui.app import create_app
 
 QUESTIONS = settings(
-    max_examples=6,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     database=None,

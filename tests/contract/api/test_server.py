@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from webui.serving.server import WebOptions, serve
 serve(WebOptions(db=sys.argv[1], port=int(sys.argv[2]), port_file=Path(sys.argv[3])))
-print("ended")
+print("ended", *sorted({"compiler.codegen", "compiler.relax"} & sys.modules.keys()))
 """
 
 
@@ -73,6 +73,7 @@ def test_from_start_to_end(database: Path, number: signal.Signals) -> None:
                 pass
         process.wait(60)
         assert not port_file.exists()
+        assert process.stdout.read() == "ended\n", "what makes code is not imported: it serves no page"
 
 
 def test_a_port_in_use(database: Path) -> None:

@@ -24,9 +24,9 @@ from tuner.bench.changes import ChangeKind, find_steps
 from tuner.bench.devices import BenchDevice, direct_devices, local_device, tracked_devices
 from tuner.bench.history import lines_of
 from tuner.bench.kernels import KernelBuilds
-from tuner.bench.models import model_of
 from tuner.bench.report import ReportLine, as_json, html, markdown, send_alert, summary, title
 from tuner.bench.run import BenchMeasured, BenchOptions, Ended, Event, Started, run_bench
+from tuner.bench.series import model_of
 from tuner.bench.suites import SUITES, Suite, find_suite
 from tuner.number_text import counted, duration
 from tuner.records.db.passwords import shown_command

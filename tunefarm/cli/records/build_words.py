@@ -19,7 +19,7 @@ from tunefarm.client import ApiError, Client
 from tuner.errors import WorkloadError
 from tuner.kernels.files import Item, KernelJob
 from tuner.kernels.jobs import read_job, recorded_items
-from tuner.kernels.model import is_model
+from tuner.kernels.run_models import is_model
 from tuner.kernels.spec import SpecError
 from tuner.kernels.stored import function_of
 from tuner.workloads import WorkloadSpec

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tuner.bench.models import model_of, slower_kernels
+from tuner.bench.models import slower_kernels
+from tuner.bench.series import model_of
 from tuner.bench.suites import SUITES, SuiteError, find_suite
 from tuner.errors import WorkloadError
 
