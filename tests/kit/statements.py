@@ -14,10 +14,3 @@ def inner(node: ast.AST) -> Iterator[ast.AST]:
         found = getattr(node, name, None)
         if isinstance(found, list):  # a lambda's body, or that of a conditional expression, is none
             yield from found
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements anywhere inside `node`."""
-    for found in inner(node):
-        yield found
-        yield from statements(found)

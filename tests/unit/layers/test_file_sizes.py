@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 
+import grimp
+
 from tests.kit.places import ROOT
-from tests.kit.statements import statements
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
 MOST = 500
@@ -47,33 +45,20 @@ def sources() -> dict[str, str]:
     return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
 
 
-def imported(text: str) -> Iterator[str]:
-    """The modules that a text may import, and what may be modules in them."""
-    for node in statements(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 def test_no_file_is_over_500_lines() -> None:
     found = {path: lines for path, text in sources().items() if (lines := text.count("\n")) > MOST}
     assert not found, "give a subject of it a file of its own"
 
 
 def test_what_is_small_and_used_once_lies_where_it_is_used() -> None:
-    users: dict[str, set[str]] = defaultdict(set)
-    for path, text in sources().items():
-        for module in imported(text):
-            users[module].add(path)
+    imports = grimp.build_graph(*PACKAGES, cache_dir=None)
     crumbs = {
         path
         for path, text in sources().items()
         if text.count("\n") < CRUMB
         and not path.startswith(ONE_A_FILE)
         and not path.endswith(("__init__.py", "__main__.py"))
-        and len(users[path.removesuffix(".py").replace("/", ".")]) <= 1
+        and len(imports.find_modules_that_directly_import(path.removesuffix(".py").replace("/", "."))) <= 1
     }
     assert crumbs == APART.keys(), "merge it with its importer, or take it off the list"
 

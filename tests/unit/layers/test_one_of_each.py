@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.kit.places import ROOT
+from tests.kit.statements import inner
 
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "tunefarm", "webui")
 POLLERS = {
@@ -52,7 +53,7 @@ def test_metrics_are_written_in_one_place() -> None:
 
 def loose_functions(node: ast.AST, in_class: bool = False) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Functions that take `self` and are no methods. Those that wrap a method are left out."""
-    for child in ast.iter_child_nodes(node):
+    for child in inner(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             first = (child.args.posonlyargs + child.args.args)[:1]
             wraps = any("wraps" in ast.unparse(decorator) for decorator in child.decorator_list)
