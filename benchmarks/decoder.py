@@ -6,8 +6,8 @@
 Eight layers, 768 wide, with a third as many heads of keys as of queries. A prompt is read, then as many words one by
 one. Every runtime has a process of its own, and the processes take turns: a round is one run of each. The caches are
 written by the same numpy code for all of them. The last scores are compared with a float64 run of all words at once.
-Weights of 4 bits are rounded to the nearest, 32 with a scale, for MatMulNBits. None of our kernels is tuned. `--cpu`
-takes the processor's time, which is fair on a machine that others use, for one thread.
+Weights of 4 bits are rounded to the nearest, 32 with a scale, for MatMulNBits. Our kernels are drafted, or tuned with
+`--trials` for each. `--cpu` takes the processor's time, which is fair on a machine that others use, for one thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -28,7 +27,8 @@ import numpy as np
 import onnx
 from model_parts.decoding import Decoder
 from model_parts.peer_process import PeerProcess
-from models import in_float64
+from models import Case as ModelCase
+from models import Kind, build, in_float64
 
 HERE = Path(__file__).parent
 TOLERANCE = 1e-3
@@ -42,6 +42,8 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=64, help="of the prompt, and as many after it")
     parser.add_argument("--peers", default="", help="of onnxruntime,openvino,torch")
     parser.add_argument("--python", nargs="*", default=[], help="PEER=PYTHON: an environment that has the peer")
+    parser.add_argument("--trials", type=int, default=0, help="for each kernel at most; 0: drafted")
+    parser.add_argument("--mean-trials", type=int, help="what a kernel gets on average (default: --trials)")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cpu", action="store_true", help="the processor's time, not the clock's")
     parser.add_argument("--quick", action="store_true", help="one narrow layer, few words, one round")
@@ -50,6 +52,7 @@ def main() -> None:
     if args.quick:
         of = Decoder(layers=1, width=96, heads=3, few=1, vocabulary=128, room=16)
         args.batches, args.threads, args.words, args.rounds = [2], [1], 4, 1
+    kind = Kind("tunefarm", args.trials, mean_trials=args.mean_trials or args.trials)
     os.environ["TUNEFARM_DRAFT_CACHE"] = ""
     pythons = {"tunefarm": sys.executable, **dict(item.split("=", 1) for item in args.python)}
     titles = ["tunefarm", *(peer for peer in args.peers.split(",") if peer)]
@@ -71,7 +74,7 @@ def main() -> None:
             for batch in args.batches:
                 case = Case.make(replace(of, bits=bits), batch, args.words, Path(folder))
                 for threads in dict.fromkeys(args.threads):
-                    for row in rows(case, threads, titles, pythons, args.rounds, args.cpu):
+                    for row in rows(case, threads, kind, titles, pythons, args.rounds, args.cpu):
                         print(row, flush=True)
 
 
@@ -111,12 +114,14 @@ class Runtime(PeerProcess):
         return statistics.median(sample[f"cpu_{name}" if cpu else name] for sample in self.samples)
 
 
-def rows(case: Case, threads: int, titles: list[str], pythons: dict[str, str], rounds: int, cpu: bool) -> list[str]:
+def rows(
+    case: Case, threads: int, kind: Kind, titles: list[str], pythons: dict[str, str], rounds: int, cpu: bool
+) -> list[str]:
     """The table's rows of one decoder on so many threads."""
     with ExitStack() as closing:
         ready = []
         for title in titles:
-            graphs = [built(path, threads) if title == "tunefarm" else path for path in (case.prompt, case.step)]
+            graphs = [built(path, threads, kind) if title == "tunefarm" else path for path in (case.prompt, case.step)]
             ready.append(Runtime(title, pythons.get(title, sys.executable), graphs, case, threads))
             closing.callback(ready[-1].close)
         running = [runtime for runtime in ready if runtime.ready is not None]
@@ -139,19 +144,12 @@ def row(case: Case, threads: int, runtime: Runtime, rate: float | None, first: f
     return f"| {' | '.join(cells)} |"
 
 
-def built(path: Path, threads: int) -> Path:
-    """A graph as a file for this machine, its kernels drafted."""
-    from compiler.target.target import Target
-    from tunefarm import relax
-    from tunefarm.relax.frontend.onnx import from_onnx
-
-    made = path.with_suffix(f".{threads}.tunefarm")
-    if not made.exists():
-        began = time.perf_counter()
-        target = Target(f"{Target.host()} -num-cores={threads}")
-        relax.build(from_onnx(onnx.load(path)), target, exec_mode="compiled").export_library(str(made))
-        print(f"{path.stem}, {threads} threads: built in {time.perf_counter() - began:.1f} s", file=sys.stderr)
-    return made
+def built(path: Path, threads: int, kind: Kind) -> Path:
+    """A graph as a file for this machine, its kernels drafted or tuned."""
+    made = build(ModelCase(path.stem, path, path, None), threads, kind)
+    tuned = f", tuned in {made.tuning_s:.0f} s by {made.trials} trials" if made.trials else ""
+    print(f"{path.stem}, {threads} threads: built in {made.build_s:.1f} s{tuned}", file=sys.stderr)
+    return made.path
 
 
 if __name__ == "__main__":
