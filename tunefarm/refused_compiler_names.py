@@ -159,7 +159,8 @@ COMPILER: list[tuple[str, str]] = [
     (
         "products of small integers are found and made by the code generator; see docs/intrinsics.md",
         """
-        s_tir.tensor_intrin.arm_cpu s_tir.tensor_intrin.riscv_cpu tir.tensor_intrin.arm_cpu tir.tensor_intrin.x86
+        s_tir.tensor_intrin.arm_cpu s_tir.tensor_intrin.riscv_cpu tir.tensor_intrin.arm_cpu
+        tir.tensor_intrin.x86.dot_product_16x4_u8i8i32_avx512
         """,
     ),
     (

@@ -86,8 +86,8 @@ _SHOWN = {
     "te.hybrid": "calls module parser preprocessor utils",
     "testing": "aot usmp utils",
     "tir": (
-        "data_layout generic tensor_intrin tensor_intrin.arm_cpu tensor_intrin.cuda "
-        "tensor_intrin.dot_product_common tensor_intrin.hexagon tensor_intrin.hip tensor_intrin.rocm tensor_intrin.x86 "
+        "data_layout generic tensor_intrin.arm_cpu tensor_intrin.cuda tensor_intrin.dot_product_common "
+        "tensor_intrin.hexagon tensor_intrin.hip tensor_intrin.rocm "
         "usmp usmp.analysis usmp.analysis.analysis usmp.transform usmp.transform.transform usmp.utils"
     ),
     "tir.schedule": "analysis transform",
