@@ -1,4 +1,4 @@
-"""A farm of the programs that Apache TVM has: `python -m tunefarm.exec.…`, asked and used by a script written for TVM."""
+"""A farm of the programs that Apache TVM has (`python -m tunefarm.exec.…`), used by a script that was written for TVM."""
 
 from __future__ import annotations
 
