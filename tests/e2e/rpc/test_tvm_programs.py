@@ -1,4 +1,4 @@
-"""A farm of the programs that Apache TVM has (`python -m tunefarm.exec.…`), used by a script that was written for TVM."""
+"""A farm of the programs that Apache TVM has (`python -m tunefarm.exec.…`), and a script written for TVM on it."""
 
 from __future__ import annotations
 
