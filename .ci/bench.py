@@ -49,7 +49,7 @@ QUICK = {
     "threads": "--rounds 1",
     "time_evaluator": "--processes 1",
     "vm": "--rounds 1 --megabytes 1",
-    "winograd_errors": "--seeds 1 --size 8",
+    "winograd_errors": "--seeds 1",
     "tuning": "--size 64 --trials 4 --rounds 1",
 }
 """Arguments of each benchmark in its shortest form. Files go to `{folder}`, a temporary folder."""

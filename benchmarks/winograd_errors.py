@@ -36,7 +36,10 @@ def error(tile: str, channels: int, size: int, seeds: int) -> float:
     """The largest error of random points, a sketch and an input each."""
     func = WorkloadSpec.parse(f"conv2d:1,{channels},{size},{size},32,3,3").prim_func()
     target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={TARGETS[tile]} -num-cores=1")
-    (sketch,) = (sketch for sketch in generate(func, target) if sketch.name.startswith(f"winograd{tile[0]}"))
+    found = [sketch for sketch in generate(func, target) if sketch.name.startswith(f"winograd{tile[0]}")]
+    if not found:
+        raise SystemExit(f"no tiles of {tile} are offered at {size}x{size}: ask for a larger --size")
+    (sketch,) = found
     worst = 0.0
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
