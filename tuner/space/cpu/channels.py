@@ -39,15 +39,16 @@ def channels_fill_more(info: BlockInfo, roles: Roles, hardware: Hardware) -> boo
     if not plain or dims[1] != {roles.m.position} or dims[3] != {roles.v.position}:
         return False
     filters = info.inputs[roles.scalar_operand]
-    whole = roles.m.extent % hardware.lanes == 0 and roles.m.extent >= _LEAST_VECTORS * hardware.lanes
+    vectors = -(-roles.m.extent // hardware.lanes)
     alone = not {position for dim in dims[2:] for position in dim} & filters.axes
-    if not whole or not alone or panel_dim(filters, roles.m.position) is None:
+    if vectors < _LEAST_VECTORS or not alone or panel_dim(filters, roles.m.position) is None:
         return False
     pixels = math.prod(info.axes[position].extent for dim in dims[2:] for position in dim)
     filled = pixels / (-(-pixels // hardware.lanes) * hardware.lanes)
+    better = roles.m.extent / (vectors * hardware.lanes) / filled
     windows = has_gaps(info, roles) and len([a for a in info.reduced if a.extent > 1]) > 1
     depth = math.prod(a.extent for a in info.reduced)
-    return (_APART if windows else 1.0) / filled > 1 + _ACROSS / depth
+    return (_APART if windows else 1.0) * better > 1 + _ACROSS / depth
 
 
 def channels_last(sch: Schedule, name: str) -> None:

@@ -240,7 +240,9 @@ def _sizes(recorder: Recorder, work: ContractionWork) -> tuple[ExprRV, ExprRV, E
     """Rows and vectors of the register tile, tiles in a panel, and in a chunk of rows."""
     roles, hardware = work.roles, work.hardware
     most = max(1, -(-roles.v.extent // hardware.lanes))
-    rows = (1,) if roles.m is None else tuple(r for r in _ROWS if r <= min(roles.m.extent, hardware.registers))
+    offered = sorted({*_ROWS, roles.m.extent}) if work.shape.across and roles.m is not None else _ROWS
+    largest = 1 if roles.m is None else min(roles.m.extent, _ROWS[-1], hardware.registers)
+    rows = tuple(r for r in offered if r <= largest)
     if work.shape.streams and roles.m is not None:  # few rows: tiles that hardly go beyond them
         rows = tuple(r for r in rows if -(-roles.m.extent // r) * r <= _MOST_BEYOND * roles.m.extent)
     tile_rows = recorder.choose("rows", rows).rv

@@ -23,7 +23,7 @@ from tuner.space.cpu.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
 from tuner.space.cpu.few_rows import ALONE_UP_TO, few_rows_sketch
 from tuner.space.cpu.hardware import Hardware, has_masks
-from tuner.space.cpu.in_place import View, computed_in_place, unpacked_block
+from tuner.space.cpu.in_place import View, computed_in_place, moved_operands, unpacked_block
 from tuner.space.cpu.judge import Judge
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
@@ -316,11 +316,15 @@ def _contraction(
     alone = [b for b in blocks if _fills(b, main) and consumers(b, blocks) == (main,)]
     parted = [] if grown or shape.deep else [b for b in alone if _is_parted(main, b)]
     padding = parted[0].name if parted else None
+    apart = {epilogue, *made_by.values(), *columns, padding}
+    moved = [] if shape.deep else [b for b in moved_operands(sch, main, roles, shape.pack) if b not in apart]
     for info in blocks:
-        if info.injective and info.name not in {epilogue, *made_by.values(), *columns, padding}:
+        if info.injective and info.name not in apart and info.name not in moved:
             spread(sch, info, hardware.lanes)
     free = frozenset(buffer.name for buffer in layout_free(func)) if shape.ahead else frozenset[str]()
     tile(sch, recorder, ContractionWork(main, roles, shape, hardware, epilogue, made_by, free, padding))
+    for moving in moved:
+        sch.compute_inline(sch.get_block(moving))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)
     return Sketch(shape.name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 

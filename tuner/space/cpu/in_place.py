@@ -10,6 +10,7 @@ register tile it is computed once for all rows of the tile. W then lies along th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
@@ -17,7 +18,7 @@ from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import BlockInfo, blocks_of, consumers
+from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers
 from tuner.space.cpu.elementwise import reads_by_data
 from tuner.space.cpu.roles import Roles, assign_roles
 
@@ -85,6 +86,31 @@ def unpacked_block(func: PrimFunc, main: BlockInfo, roles: Roles) -> BlockInfo |
     return maker if maker is not None and _widens(Schedule(func), maker, main, blocks) else None
 
 
+def moved_operands(sch: Schedule, main: BlockInfo, roles: Roles, packed: bool) -> list[str]:
+    """The blocks that only move operands of `main` to where they are read, row by row, as reshapes do.
+    Once `main` is tiled it can read those operands, or pack them, from where they were. A vector operand that is not
+    packed stays moved if its axes are in another order: its rows may be neighbours only then."""
+    blocks = blocks_of(sch.func)
+    outputs = set(sch.func.buffer_map.values())
+    vector = None if roles.vector_operand is None else main.inputs[roles.vector_operand].buffer
+    found = []
+    for maker in blocks:
+        made, last = maker.output, maker.axes[-1].position
+        if made.buffer in outputs or not _makes_alone(sch, maker, main, blocks) or not _moves(sch, maker):
+            continue
+        read = maker.inputs[0]
+        kept = packed or made.buffer is not vector or (_in_order(made) and _in_order(read))
+        if kept and last in made.innermost & read.innermost:
+            found.append(maker.name)
+    return found
+
+
+def _in_order(access: BlockAccess) -> bool:
+    """Whether outer axes index outer dimensions."""
+    dims = [dim for dim in access.axes_by_dim if dim]
+    return all(max(outer) < min(inner) for outer, inner in pairwise(dims))
+
+
 def _widens(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> bool:
     """Whether `maker` widens an operand of `main` alone, element by element at little cost."""
     if not _makes_alone(sch, maker, main, blocks):
@@ -100,9 +126,13 @@ def _pays(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockI
     For several rows it must be unchanged, or made of narrower numbers at little cost."""
     if not _makes_alone(sch, maker, main, blocks):
         return False
+    return rows == 1 or _moves(sch, maker) or _widens(sch, maker, main, blocks)
+
+
+def _moves(sch: Schedule, maker: BlockInfo) -> bool:
+    """Whether `maker` changes no element."""
     body = sch.get(sch.get_block(maker.name)).body
-    moves = isinstance(body, n.BufferStore) and isinstance(body.value, n.BufferLoad)
-    return rows == 1 or moves or _widens(sch, maker, main, blocks)
+    return isinstance(body, n.BufferStore) and isinstance(body.value, n.BufferLoad)
 
 
 def _makes_alone(sch: Schedule, maker: BlockInfo, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> bool:

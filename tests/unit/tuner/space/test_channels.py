@@ -68,13 +68,26 @@ def test_filters_that_are_not_known_or_fill_no_vectors_have_not():
     assert NAME not in names(known, NARROW), "vectors without masks would write parts of them element by element"
 
 
+@pytest.mark.parametrize(("filters", "offered"), [(40, True), (47, True), (33, False), (1000, True)])
+def test_the_last_vector_of_filters_may_have_empty_lanes_if_fewer_than_the_pixels(filters, offered):
+    assert (NAME in names(convolution(7, 1, 1, 256, filters=filters), WIDE)) is offered
+
+
+def test_a_whole_row_of_pixels_is_offered_as_the_rows_of_a_tile():
+    [sketch] = [sketch for sketch in generate(convolution(13, 1, 1, 512, filters=1000), WIDE) if sketch.name == NAME]
+    [rows] = [decision.values for decision in sketch.decisions if decision.name == "rows"]
+    assert 13 in rows
+    assert 14 not in rows
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("size", "kernel", "stride", "stages"), [
     (7, 1, 1, False), (7, 3, 1, True), (14, 3, 2, False), (13, 1, 2, True), (5, 3, 1, False),
 ])  # fmt: skip
 def test_results_are_those_of_the_function(size, kernel, stride, stages, seed, shallow):
     rng = np.random.default_rng(seed)
-    func = convolution(size, kernel, stride, int(rng.integers(1, 9)), 32 + 16 * int(rng.integers(0, 3)), stages)
+    filters = 32 + 16 * int(rng.integers(0, 3)) - int(rng.integers(0, 4))
+    func = convolution(size, kernel, stride, int(rng.integers(1, 9)), filters, stages)
     [sketch] = [sketch for sketch in generate(func, WIDE) if sketch.name == NAME]
     point = random_point(sketch, rng)
     scheduled = at_point(func, sketch, point)
@@ -109,7 +122,7 @@ def test_machine_code_writes_transposed_tiles_of_any_width(end, seed, shallow):
     """Every number of rows that a tile may have, with and without what follows; tiles may end beyond an image."""
     rng = np.random.default_rng([seed, 77])
     size, kernel, stride = int(rng.integers(3, 20)), int(rng.choice([1, 3])), int(rng.integers(1, 3))
-    channels, filters = int(rng.integers(1, 9)), 32 + 16 * int(rng.integers(0, 4))
+    channels, filters = int(rng.integers(1, 9)), int(rng.integers(24, 81))
     x = placeholder((1, channels, size, size), name="X")
     w = placeholder((filters, channels, kernel, kernel), name="W")
     given, out = [x, w], topi.nn.conv2d_nchw(x, w, stride=stride, padding=kernel // 2, dilation=1)

@@ -115,3 +115,48 @@ def test_what_stays_a_block_of_its_own(rows, made):
     x, b = te.placeholder((rows, 40), name="x"), te.placeholder((40, 40), name="B")
     func = te.create_prim_func([x, b, product(x, te.compute((40, 40), made(b), name="weights"))])
     assert not inlined(func)
+
+
+def attention_scores(rows: int, heads: int, depth: int, middle: int):
+    """q k^T for each head, whose q and k lie beside each other in one tensor of `middle` more columns."""
+    width = heads * depth
+    x = te.placeholder((rows, 2 * width + middle), name="x")
+    parts = [
+        te.compute((rows, heads, depth), lambda i, h, k, at=at: x[i, h * depth + k + at], name=name)
+        for name, at in (("query", 0), ("key", width + middle))
+    ]
+    k = te.reduce_axis((0, depth), "k")
+    query, key = parts
+    scores = te.compute((heads, rows, rows), lambda h, i, j: te.sum(query[i, h, k] * key[j, h, k], k), name="scores")
+    return te.create_prim_func([x, scores])
+
+
+@settings(max_examples=6, deadline=None)
+@given(rows=st.integers(17, 60), heads=st.integers(1, 3), depth=st.integers(3, 40), middle=st.integers(0, 5))
+def test_reshaped_operands_are_packed_from_where_they_were(rows, heads, depth, middle):
+    func = attention_scores(rows, heads, depth, middle)
+    x = np.random.default_rng(0).uniform(-1, 1, (rows, 2 * heads * depth + middle)).astype("float32")
+    query, key = (x[:, at : at + heads * depth].reshape(rows, heads, depth) for at in (0, heads * depth + middle))
+    check(func, np.einsum("ihk,jhk->hij", query, key), x)
+    packed = [s for s in generate(func, TARGET) if s.name.startswith("panels+pack") and "+flat" not in s.name]
+    assert packed
+    for sketch in packed:
+        point = sketch.random(np.random.default_rng(0), 512)
+        assert point is not None
+        assert not {"query", "key"} & {b.name for b in blocks_of(at_point(func, sketch, point))}
+
+
+def test_an_operand_that_is_read_as_it_lies_stays_moved_if_its_axes_change_places():
+    x, b = te.placeholder((40, 40), name="x"), te.placeholder((40, 3, 40), name="b")
+    moved = te.compute((3, 40, 40), lambda h, k, n: b[k, h, n], name="moved")
+    k = te.reduce_axis((0, 40), "k")
+    func = te.create_prim_func(
+        [x, b, te.compute((3, 40, 40), lambda h, i, n: te.sum(x[i, k] * moved[h, k, n], k), name="out")]
+    )
+    left = {}
+    for sketch in generate(func, TARGET):
+        point = sketch.random(np.random.default_rng(0), 512)
+        assert point is not None
+        left[sketch.name] = "moved" in {block.name for block in blocks_of(at_point(func, sketch, point))}
+    assert left["panels"]
+    assert not left["panels+pack"]
