@@ -25,7 +25,7 @@ from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import BlockInfo, blocks_of
+from tuner.space.analysis import BlockInfo, blocks_of, consumers
 from tuner.space.cpu.elementwise import inline_chains
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.loops import fuse_all
@@ -89,6 +89,7 @@ def row_sketches(func: PrimFunc, hardware: Hardware) -> tuple[Sketch, ...]:
     """The sketches of a function made of rows; none when it is not, or a step is illegal on it."""
     sch = Schedule(func)
     inline_chains(sch)
+    _inline_summands(sch)
     rows = rows_of(sch.func)
     if rows is None:
         return ()
@@ -96,6 +97,18 @@ def row_sketches(func: PrimFunc, hardware: Hardware) -> tuple[Sketch, ...]:
     if len(rows.blocks) == 1 and rows.count < 4 * hardware.threads and rows.length >= _SHARED:
         made.append(_by_parts(sch.copy(), rows, hardware))
     return tuple(sketch for sketch in made if sketch is not None)
+
+
+def _inline_summands(sch: Schedule) -> None:
+    """Inline every unconditional block whose elements one reduction reads once each, such as squares that are added."""
+    blocks = blocks_of(sch.func)
+    outputs = set(sch.func.buffer_map.values())
+    for info in blocks:
+        users = consumers(info, blocks)
+        free = info.injective and not info.conditional and info.output.buffer not in outputs
+        added = len(users) == 1 and bool(users[0].reduced) and not users[0].contraction
+        if free and added and users[0].points == info.points:
+            sch.compute_inline(sch.get_block(info.name))
 
 
 def _by_rows(sch: Schedule, rows: Rows, hardware: Hardware) -> Sketch | None:

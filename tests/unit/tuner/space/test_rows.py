@@ -47,6 +47,10 @@ CASES = {
     "largest of prime images": (((2, 600, 1, 5),), lambda x: topi.max(x, (2, 3)), lambda x: x.max((2, 3)), {"rows"}),
     "adaptive pooling to one": (((2, 64, 8, 6),), lambda x: topi.nn.adaptive_pool(x, (1, 1), "avg"),
                                 lambda x: x.mean((2, 3), keepdims=True), {"rows"}),
+    "root of the mean of squares": (((90, 301),), lambda x: topi.sqrt(topi.mean(topi.square(x), -1, keepdims=True)),
+                                    lambda x: np.sqrt((x * x).mean(-1, keepdims=True)), {"rows"}),
+    "distance of rows": (((90, 65), (90, 65)), lambda x, y: topi.sum(topi.abs(topi.subtract(x, y)), -1),
+                         lambda x, y: abs(x - y).sum(-1), {"rows"}),
     "product with a vector": (((1, 130), (75, 130)), topi.nn.dense, lambda x, w: x @ w.T, {"rows"}),
 }  # fmt: skip
 
