@@ -100,7 +100,8 @@ def row_sketches(func: PrimFunc, hardware: Hardware) -> tuple[Sketch, ...]:
 
 
 def _inline_summands(sch: Schedule) -> None:
-    """Inline every unconditional block whose elements one reduction reads once each, such as squares that are added."""
+    """Inline every unconditional block of which one sum alone reads each element, and once.
+    Squares that are added are such."""
     blocks = blocks_of(sch.func)
     outputs = set(sch.func.buffer_map.values())
     for info in blocks:
