@@ -24,6 +24,9 @@ from tuner.space.cpu.roles import Roles, window_axes
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 
+_NEAR_DEPTHS = (256, 384, 512, 768, 1024)
+_NEAR_ROWS = (6, 7, 8)  # of a tile there: of fewer, panels are read too often; more of a long matrix share few sets
+_MOST_NEAR_BEYOND = 1.05  # times the rows there are
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
 _VECTORS = (1, 2, 3, 4, 5, 6, 7)
 _PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
@@ -75,6 +78,11 @@ class ContractionShape:
     def blocked(self) -> bool:
         """Whether both operands are packed for a block of the reduction."""
         return self.deep and self.pack_rows and not self.streams
+
+    @property
+    def cut_first(self) -> bool:
+        """Whether a block of the reduction is outside all panels, which are packed ahead."""
+        return self.deep and self.pack and not self.pack_rows
 
     @property
     def name(self) -> str:
@@ -173,11 +181,16 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
         for v_outer (parallel), k_outer, m_chunk, v_panel, m_outer:
             tile = sum over k_inner
             C += tile
+
+    Panels packed ahead of all calls are read from memory anyway. For them k_outer is the first loop, outside the
+    parallel one.
     """
     info, roles, lanes = work.info, work.roles, work.hardware.lanes
     block = sch.get_block(info.name)
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
-    offered = work.shape.streams or (packed_depths(info) if work.shape.blocked else depths(info))
+    cut_first = work.shape.cut_first
+    offered = near_depths(info) if cut_first else packed_depths(info) if work.shape.blocked else depths(info)
+    offered = work.shape.streams or offered
     depth = recorder.choose("depth", offered).rv
     k_outer, _ = sch.split(loops[info.reduced[0].position], [None, depth])
     part = sch.rfactor(k_outer, 0, factor_first=False)
@@ -191,7 +204,8 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
     m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows)
     batch = [loops[a.position] for a in roles.others]
     nest = _Nest(batch, [], v_outer, v_panel, m_chunk, m_outer)
-    around = [*batch, v_outer, k_outer, *m_chunk, v_panel, *m_outer]
+    around = [*batch, v_outer, *m_chunk, v_panel, *m_outer]
+    around.insert(0 if cut_first else len(batch) + 1, k_outer)
     sch.reorder(*around, *m_tile, v_tile, v_lane)
     sch.compute_at(part, around[-1], preserve_unit_loops=True)
     inner = dict(zip((a.position for a in info.axes), sch.get_loops(part)[len(around) :]))
@@ -207,6 +221,8 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
         _keep_tiles(sch, block, v_outer, vectors, lanes, len(info.spatial))
     _pack_operands(sch, part, work, nest, (rows, vectors), at=k_outer)
     _into_registers(sch, part, k_step, [k_inner, *p_rows, p_tile], p_lane, depth=len(p_rows) + 2)
+    if cut_first:
+        sch.annotate(k_step, SOFTWARE_PREFETCH, NEXT_GROUP)
     zero = sch.decompose_reduction(block, k_outer)
     vectorize_tail(sch, zero, lanes, depth=len(sch.get_loops(zero)) - 1)
     for loop in [*m_tile, v_tile]:
@@ -223,6 +239,14 @@ def depths(info: BlockInfo) -> tuple[int, ...]:
         return ()
     extent = info.reduced[0].extent
     return tuple(d for d in _DEPTHS if extent % d == 0 and d < extent)
+
+
+def near_depths(info: BlockInfo) -> tuple[int, ...]:
+    """Return the depths of a block of all rows that stays near while all panels use it."""
+    if len(info.reduced) != 1:
+        return ()
+    extent = info.reduced[0].extent
+    return tuple(d for d in _NEAR_DEPTHS if extent % d == 0 and d < extent)
 
 
 def packed_depths(info: BlockInfo) -> tuple[int, ...]:
@@ -245,9 +269,14 @@ def _sizes(recorder: Recorder, work: ContractionWork) -> tuple[ExprRV, ExprRV, E
     rows = tuple(r for r in offered if r <= largest)
     if work.shape.streams and roles.m is not None:  # few rows: tiles that hardly go beyond them
         rows = tuple(r for r in rows if -(-roles.m.extent // r) * r <= _MOST_BEYOND * roles.m.extent)
+    if work.shape.cut_first and roles.m is not None:
+        beyond = {r: -(-roles.m.extent // r) * r / roles.m.extent for r in _NEAR_ROWS}
+        rows = tuple(r for r in _NEAR_ROWS if beyond[r] <= _MOST_NEAR_BEYOND) or _NEAR_ROWS[-1:]
     tile_rows = recorder.choose("rows", rows).rv
     vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
     if work.shape.rows_outer and work.shape.pack:  # one panel, of all there is
+        return tile_rows, vectors, 1, 1
+    if work.shape.cut_first:  # the next panel is fetched meanwhile
         return tile_rows, vectors, 1, 1
     panels = tuple(p for p in _PANELS if p <= most) or (1,)
     if work.shape.streams:

@@ -17,7 +17,7 @@ from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, e
 from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import TileUnit, tile_sketch, tile_unit_for
 from tuner.space.cpu.channels import channel_roles, channels_fill_more, channels_last
-from tuner.space.cpu.contraction import ContractionShape, ContractionWork, depths, packed_depths, tile
+from tuner.space.cpu.contraction import ContractionShape, ContractionWork, depths, near_depths, packed_depths, tile
 from tuner.space.cpu.depthwise import windows_sketch, windows_unit
 from tuner.space.cpu.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
@@ -187,6 +187,8 @@ def _shapes(
     cut = bool(depths(info))
     if reused or free:
         shapes.append(ContractionShape(rows_outer=False, pack=True))
+    if free and rows > _FEW_ROWS and near_depths(info) and _leaves_cache(info, roles, hardware):
+        shapes.append(ContractionShape(rows_outer=False, pack=True, deep=True))
     if reused and packs_rows:
         shapes.append(ContractionShape(rows_outer=False, pack=True, pack_rows=True))
         if packed_depths(info) and info.reduced[0].extent >= _LONG:
@@ -196,6 +198,15 @@ def _shapes(
     if cut and as_it_lies and rows <= _FEW_ROWS:
         shapes.append(ContractionShape(rows_outer=False, pack=False, deep=True))
     return shapes or [ContractionShape(rows_outer=roles.m is not None, pack=False)]
+
+
+def _leaves_cache(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
+    """Whether the rows that all panels use take more than a panel may: half of the second-level cache."""
+    if roles.scalar_operand is None:
+        return False
+    access = info.inputs[roles.scalar_operand]
+    elements = math.prod(info.axes[position].extent for position in access.axes)
+    return elements * parse_dtype(access.buffer.dtype).bytes > hardware.panel_bytes
 
 
 def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> list[ContractionShape]:

@@ -65,6 +65,31 @@ def test_two_functions_do_the_work_of_one(target, name, shape, dtype, sums):
     np.testing.assert_allclose(out, a.astype(sums) @ b.astype(sums), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("shape", "offered"), [((400, 48, 1024), True), ((400, 48, 512), False), ((24, 48, 8192), False)]
+)
+def test_rows_that_leave_the_cache_are_used_a_block_of_their_sums_at_a_time(shape, offered):
+    names = {sketch.name for sketch in generate(workload(shape), SAPPHIRE)}
+    assert ("deep+pack+ahead" in names) is offered
+    assert "panels+pack+ahead" in names
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_of_sums_add_up(seed):
+    rng = np.random.default_rng(seed)
+    target = Target(f"{HERE} -num-cores={1 + seed % 2}")
+    rows, columns = int(rng.integers(260, 300)), int(rng.integers(17, 120))
+    func = workload((rows, columns, 1024))
+    [sketch] = [s for s in generate(func, target) if s.name == "deep+pack+ahead"]
+    scheduled = at_point(func, sketch, random_point(sketch, rng))
+    parts = split_layout_rewrite(scheduled)
+    assert parts is not None
+    a, b = operands((rows, columns, 1024), "float32", "float32")
+    out = empty((rows, columns))
+    load_artifact(compile_artifact(scheduled, target, name="main"))["main"](array(a), array(b), out)
+    np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-3, atol=1e-3)
+
+
 def test_sketches_that_read_the_operand_as_it_lies_make_no_more_functions():
     """Where it can be packed ahead, also for one row, none of them is offered."""
     func = workload().without_attr(LAYOUT_FREE)
