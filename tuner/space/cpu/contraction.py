@@ -232,21 +232,18 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
     sch.parallel(fuse_all(sch, outer))
 
 
-def depths(info: BlockInfo) -> tuple[int, ...]:
-    """Return the depths into which the reduction can be cut.
+def depths(info: BlockInfo, offered: tuple[int, ...] = _DEPTHS) -> tuple[int, ...]:
+    """Return the depths of `offered` into which the reduction can be cut.
     None for several axes, or one that no depth divides."""
     if len(info.reduced) != 1:
         return ()
     extent = info.reduced[0].extent
-    return tuple(d for d in _DEPTHS if extent % d == 0 and d < extent)
+    return tuple(d for d in offered if extent % d == 0 and d < extent)
 
 
 def near_depths(info: BlockInfo) -> tuple[int, ...]:
     """Return the depths of a block of all rows that stays near while all panels use it."""
-    if len(info.reduced) != 1:
-        return ()
-    extent = info.reduced[0].extent
-    return tuple(d for d in _NEAR_DEPTHS if extent % d == 0 and d < extent)
+    return depths(info, _NEAR_DEPTHS)
 
 
 def packed_depths(info: BlockInfo) -> tuple[int, ...]:

@@ -99,8 +99,8 @@ def moved_operands(sch: Schedule, main: BlockInfo, roles: Roles, packed: bool) -
         if made.buffer in outputs or not _makes_alone(sch, maker, main, blocks) or not _moves(sch, maker):
             continue
         read = maker.inputs[0]
-        kept = packed or made.buffer is not vector or (_in_order(made) and _in_order(read))
-        if kept and last in made.innermost & read.innermost:
+        near = packed or made.buffer is not vector or (_in_order(made) and _in_order(read))
+        if near and last in made.innermost & read.innermost:
             found.append(maker.name)
     return found
 
