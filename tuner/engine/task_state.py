@@ -44,7 +44,8 @@ class TaskState:
     `asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose result
     another run had count in `known` only. `best_cost` is the lowest, or after the finals (`in_finals`) that of their
     winner; `lowest_cost` only falls. `stale` is how many were done since the last gain, `wall_s` the task's share of
-    the time the search has taken. Costs are seconds a call, or joules (`Goal`); `watts` is what the last trial drew
+    the time the search has taken. `first` is the digest of what was asked for first, and `opener` that candidate, if it
+    did not fail. Costs are seconds a call, or joules (`Goal`); `watts` is what the last trial drew
     that told it."""
 
     index: int
@@ -68,6 +69,8 @@ class TaskState:
     ranking: list[tuple[float, Proposal]] = field(default_factory=list)
     builds: dict[str, CandidateBuild] = field(default_factory=dict)
     incumbent: Proposal | None = None
+    first: str | None = None
+    opener: Proposal | None = None
     finals: Finals | None = None
     wall_s: float = 0.0
     trial_device_s: float | None = None
@@ -106,6 +109,8 @@ class TaskState:
         """Return what the search offers next; None, and `exhausted`, when that is nothing."""
         self.think_ahead()
         candidate, self.ahead = self.ahead, None
+        if candidate is not None and self.first is None:
+            self.first = candidate.digest
         return candidate
 
     def think_ahead(self) -> None:
@@ -121,6 +126,8 @@ class TaskState:
         self.baseline_cost = baseline_cost
         for trial in trials:
             self.asked += 1
+            if self.first is None and trial.candidate is not None:
+                self.first = trial.candidate.digest
             if trial.cost is None:
                 assert trial.failure is not None
                 self.failed(trial.candidate, trial.failure, "")
@@ -139,6 +146,8 @@ class TaskState:
         Its build is kept while the candidate may come into the finals."""
         self.strategy.tell(candidate, cost)
         self._rank(candidate, cost, build)
+        if candidate.digest == self.first:
+            self.opener = candidate
         self._count()
 
     def failed(self, candidate: Proposal | None, kind: FailureKind, text: str) -> None:
@@ -184,21 +193,25 @@ class TaskState:
     # -- finals
 
     def finalists(self, count: int) -> list[Proposal]:
-        """The fastest `count`, and what the store serves, once each. Empty when there is nothing to compare."""
+        """The fastest `count`, what the store serves, and what the search began with, once each.
+
+        Where times scatter much, the fastest were lucky for a part. A search begins with what is known to be good
+        without a trial, and it may have been unlucky. Empty when there is nothing to compare.
+        """
         found = {c.digest: c for _, c in self.ranking[:count]}
         if not found:
             return []
         if self.incumbent is not None:
             found = {self.incumbent.digest: found.get(self.incumbent.digest, self.incumbent)} | found
+        if self.opener is not None and count > 1:
+            found.setdefault(self.opener.digest, self.opener)
         return list(found.values()) if len(found) > 1 else []
 
     def crown(self) -> None:
         """The best after the finals: the lowest median of the samples taken there, in turns.
         The incumbent stays unless another one is clearly faster."""
         samples = self.finals.samples if self.finals is not None else {}
-        known = {c.digest: c for _, c in self.ranking}
-        if self.incumbent is not None:
-            known.setdefault(self.incumbent.digest, self.incumbent)
+        known = {c.digest: c for c in (*(c for _, c in self.ranking), self.incumbent, self.opener) if c is not None}
         entries = {d: s for d, s in samples.items() if s and d in known}
         if not entries:
             return

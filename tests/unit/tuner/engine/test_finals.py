@@ -54,6 +54,37 @@ def test_a_clearly_faster_finalist_beats_the_incumbent():
     assert turns == ["served", "c0", "c1", *["c0", "c1"] * 2]  # after one round the incumbent is out
 
 
+def test_what_the_search_began_with_has_its_turns_though_it_was_unlucky():
+    state, _ = engine(trials=12, finalists=2, final_rounds=2)
+    driver = Driver(state)
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        unlucky = job.purpose is Purpose.SEARCH and job.candidate is not None and job.candidate.digest == "c0"
+        return MeasureResult(costs=(100.0,)) if unlucky else plain(job)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.run()
+    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
+    assert finals[:3] == ["c1", "c2", "c0"]
+    assert state.tasks[0].best.digest == "c0"
+
+
+def test_a_first_candidate_that_failed_has_no_turn():
+    state, _ = engine(trials=4, finalists=2, final_rounds=1)
+    driver = Driver(state)
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        failed = job.candidate is not None and job.candidate.digest == "c0"
+        return MeasureResult(failure=FailureKind.CRASH) if failed else plain(job)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.run()
+    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
+    assert finals == ["c1", "c2"]
+
+
 def turns(finals: Finals) -> list[str]:
     """Those that can be given now."""
     given = []

@@ -331,6 +331,24 @@ def test_a_finalist_counts_by_what_the_finals_measured():
     assert [r.run_secs for r in database.standing_records(workload)] == [(2.0, 2.0, 2.0)]
 
 
+@pytest.mark.parametrize(("once", "served"), [(1.2, 1.6), (0.8, 0.8)])
+def test_a_machine_that_is_slower_at_the_finals_does_not_favour_who_was_not_there(tmp_path, once, served):
+    """It serves a finalist, unless what was measured once was faster than half of these were at first.
+    One of them was unlucky at first."""
+    with JSONDatabase(work_dir=str(tmp_path)) as database:
+        database.commit_workload(matmul())
+        for factor, *samples in (
+            (2, 1.0, 1.0, 1.0), (4, 1.1, 1.1, 1.1), (16, 9.0, 9.0, 9.0), (8, once, once, once),
+            (2, *(1.7,) * 6), (4, *(1.6,) * 6), (16, *(1.8,) * 6),
+        ):  # fmt: skip
+            database.commit_tuning_record(record(matmul(), factor, *samples))
+    for found in (database, JSONDatabase(work_dir=str(tmp_path))):
+        best = found.query_tuning_record(matmul(), ZEN)
+        assert best is not None
+        assert best.run_secs is not None
+        assert best.run_secs[0] == served
+
+
 def test_a_single_sample_is_not_taken_at_its_word():
     database = MemoryDatabase()
     database.commit_workload(matmul())

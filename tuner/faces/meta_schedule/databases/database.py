@@ -6,10 +6,11 @@ machine is never returned. A record of exactly that target comes before one of a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from statistics import median
+from statistics import median, median_low
 from typing import Any, ClassVar, Literal
 
 from compiler.faces.tir_schedule.schedule import Schedule
@@ -183,8 +184,12 @@ def expected(record: TuningRecord) -> float:
 
 class MemoryDatabase(Database):
     """Records that end with the process.
+
     In queries a record with more samples of the same schedule supersedes those with fewer, and a later one of at
-    least three supersedes all. So a finalist counts by what the finals measured, in turns with its rivals."""
+    least three supersedes all. So a finalist counts by what the finals measured, in turns with its rivals. Of schedules
+    that were measured once, queries leave out those that were no faster than half of several finalists at first. The
+    machine may have been slower at the finals, which says nothing for them.
+    """
 
     def __init__(self, module_equality: Equality = "structural") -> None:
         super().__init__(module_equality)
@@ -192,6 +197,7 @@ class MemoryDatabase(Database):
         self._records: list[TuningRecord] = []
         self._given_back: set[int] = set()  # places of records
         self._standing: dict[tuple[str, str, str], list[TuningRecord]] = {}  # of each workload, trace and target
+        self._at_first: dict[tuple[str, str, str], float] = {}  # the time of those that were measured again
 
     def has_workload(self, mod: IRModule) -> bool:
         return Workload(mod).key in self._workloads
@@ -211,6 +217,8 @@ class MemoryDatabase(Database):
         standing, count = self._standing.setdefault(schedule, []), len(record.run_secs or ())
         most = max((len(other.run_secs or ()) for other in standing), default=0)
         if count > most or count >= _FEW:
+            if standing:
+                self._at_first.setdefault(schedule, min(map(expected, standing)))
             standing[:] = [record]
         elif count == most:
             standing.append(record)
@@ -238,11 +246,16 @@ class MemoryDatabase(Database):
             standing[:] = [record for record in standing if id(record) not in gone]
 
     def standing_records(self, workload: Workload) -> list[TuningRecord]:
+        own = {key: standing for key, standing in self._standing.items() if key[0] == workload.key and standing}
+        middle: dict[str, float] = {}  # of several that were measured again, as they were at first, by target
+        for target in {target for _, _, target in own}:
+            again = [self._at_first[key] for key in own if key[2] == target and key in self._at_first]
+            middle[target] = median_low(again) if len(again) > 1 else math.inf
         found = [
             record
-            for (key, _, _), standing in self._standing.items()
+            for key, standing in own.items()
             for record in standing
-            if key == workload.key and record.run_secs
+            if record.run_secs and (key in self._at_first or expected(record) < middle[key[2]])
         ]
         return sorted(found, key=lambda r: r.mean)
 
