@@ -196,7 +196,8 @@ class TaskState:
         """The fastest `count`, what the store serves, and what the search began with, once each.
 
         Where times scatter much, the fastest were lucky for a part. A search begins with what is known to be good
-        without a trial, and it may have been unlucky. Empty when there is nothing to compare.
+        without a trial, and it may have been unlucky. A run that asks for a single one has no finals on its account.
+        Empty when there is nothing to compare.
         """
         found = {c.digest: c for _, c in self.ranking[:count]}
         if not found:
