@@ -18,17 +18,21 @@ Untuned kernels are drafted, each build as if it were the machine's first. The r
 models whose kernels the shipped cost model has not seen. `--without-model` adds a row drafted without it. At the end
 come geometric means of the ratios. `--profile` writes the ten longest kernels of each model as Markdown, with what
 limits them.
+
+`--keep` is a folder for what is built and tuned. A later run of the same models with it only times them: runtimes are
+compared within minutes, while a machine that others use, too, is at its best.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +68,7 @@ def main() -> None:
         "--without-model", action="store_true", help="a row drafted without the shipped cost model, too"
     )
     parser.add_argument("--profile", type=Path, help="the file for the longest kernels of each model")
+    parser.add_argument("--keep", type=Path, help="a folder for built and tuned models, which a later run takes")
     parser.add_argument("--quick", action="store_true", help="small networks, one thread, one trial and round")
     args = parser.parse_args()
     if args.quick:
@@ -79,7 +84,9 @@ def main() -> None:
     kinds += [Kind("tunefarm without model", with_model=False)] if args.without_model else []
     kinds += [Kind("tunefarm tuned", args.trials, mean_trials=args.mean_trials or args.trials)] if args.trials else []
     peers = [peer for peer in args.peers.split(",") if peer]
-    with tempfile.TemporaryDirectory() as name:
+    if args.keep:
+        args.keep.mkdir(parents=True, exist_ok=True)
+    with nullcontext(str(args.keep)) if args.keep else tempfile.TemporaryDirectory() as name:
         for model in args.models:
             case = Case.make(model, Path(name), args.precision)
             for threads in dict.fromkeys(args.threads):
@@ -118,7 +125,7 @@ class Case:
     def built(self, threads: int, kind: Kind) -> Path:
         """The model as a file, built before or now."""
         if (threads, kind.title) not in self.made:
-            self.made[threads, kind.title] = build(self, threads, kind).path
+            self.made[threads, kind.title] = kept(self, threads, kind).path
         return self.made[threads, kind.title]
 
     @staticmethod
@@ -184,7 +191,7 @@ def rows(
     with ExitStack() as closing:
         ready = []
         for kind in kinds:
-            made = build(case, threads, kind)
+            made = kept(case, threads, kind)
             case.made[threads, kind.title] = made.path
             ready.append(Runtime(kind.title, sys.executable, "tunefarm", made.path, case, threads, made))
         for peer in peers:
@@ -220,7 +227,22 @@ def row(case: Case, threads: int, runtime: Runtime, fastest: float | None, cpu: 
     return f"| {' | '.join(cells)} |"
 
 
-def build(case: Case, threads: int, kind: Kind) -> Made:
+def kept(case: Case, threads: int, kind: Kind) -> Made:
+    """The model as a file beside the case's: built before with as many trials, or now."""
+    path = case.model.with_suffix(f".{case.precision}.{threads}.{kind.title.replace(' ', '-')}.tunefarm")
+    note, asked = path.with_suffix(".json"), [kind.trials, kind.mean_trials]
+    if path.exists() and note.exists():
+        known = json.loads(note.read_text())
+        if known["asked"] == asked:
+            return Made(known["build_s"], known["tuning_s"], known["trials"], path)
+    made = build(case, threads, kind, path)
+    note.write_text(
+        json.dumps({"asked": asked, "build_s": made.build_s, "tuning_s": made.tuning_s, "trials": made.trials})
+    )
+    return made
+
+
+def build(case: Case, threads: int, kind: Kind, path: Path) -> Made:
     """The model as a file for this machine, its kernels tuned or drafted."""
     from compiler.driver.kernel_schedules import KernelSchedules, asked, kernel_schedules
     from compiler.target.target import Target
@@ -234,7 +256,6 @@ def build(case: Case, threads: int, kind: Kind) -> Made:
     module = from_onnx(onnx.load(case.model))
     module = shortened(module) if case.precision == "bfloat16" else module
     tuning_s, total = 0.0, 0
-    path = case.model.with_suffix(f".{threads}.{kind.title.replace(' ', '-')}.tunefarm")
     drafts._picked.clear()
     if not kind.trials:
         schedules = asked()

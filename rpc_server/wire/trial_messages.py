@@ -38,6 +38,14 @@ class FailureKind(StrEnum):
     WRONG_RESULT = "wrong_result"
     DEVICE_LOST = "device_lost"  # the box or the connection to it is gone
 
+    @property
+    def is_of_kernel(self) -> bool:
+        """Whether the kernel failed as it ran, not its build, the way to the box, or the box."""
+        return self in (
+            FailureKind.LAUNCH, FailureKind.RUN_TIMEOUT, FailureKind.CRASH, FailureKind.OUT_OF_MEMORY,
+            FailureKind.WRONG_RESULT,
+        )  # fmt: skip
+
 
 class EvaluatorOptions(msgspec.Struct, frozen=True):
     """How a kernel is timed: `repeat` samples, each the mean of `number` calls after one call for warm-up.

@@ -137,7 +137,7 @@ class EngineRun:
         self._errors: dict[int, str] = {}
         self._stopping = threading.Event()
         self._wants_out = False
-        plans = [Plan(s.strategy, s.weight, s.task.flops, s.group, s.task.threads) for s in self._searches]
+        plans = [Plan(s.strategy, s.weight, s.task.flops, s.group, s.task.threads, s.draft) for s in self._searches]
         self._state = EngineState(plans, self._options.limits(builder.workers), objective, chooser)
         self._usage = Usage()
         self._forecaster = Forecaster()
@@ -352,14 +352,12 @@ class EngineRun:
         self._slots[command.slot].give(work)
 
     def _learn_incumbents(self) -> None:
-        """Set what the store serves, once the device class is known; without a record, builds use a draft."""
+        """Set what the store serves, once the device class is known."""
         self._knows_incumbents = True
         for task, search in enumerate(self._searches):
             recorded = self._recorder.incumbent(task)
-            candidate = search.draft
             if recorded is not None:
                 candidate = search.recognise(recorded.digest, recorded.trace_json) or recorded
-            if candidate is not None:
                 self._carry_out(self._state.hear(ev.Incumbent(task, candidate)))
 
     def _recruit(self) -> None:

@@ -20,13 +20,15 @@ _RECENT = 0.2  # weight of the newest trial in the running mean of what trials t
 @dataclass(frozen=True)
 class Plan:
     """How a task is searched.
-    `flops` a call and `group` (tasks of like speed) may be unknown: 0 and "". Kernels use at most `threads`."""
+    `flops` a call and `group` (tasks of like speed) may be unknown: 0 and "". Kernels use at most `threads`. `draft` is
+    what a build without a record uses, where the search knows it."""
 
     strategy: Strategy
     weight: float = 1.0
     flops: float = 0.0
     group: str = ""
     threads: int = 1
+    draft: Proposal | None = None
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,8 @@ class TaskState:
     `asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose result
     another run had count in `known` only. `best_cost` is the lowest, or after the finals (`in_finals`) that of their
     winner; `lowest_cost` only falls. `stale` is how many were done since the last gain, `wall_s` the task's share of
-    the time the search has taken. `first` is the digest of what was asked for first, and `opener` that candidate, if it
-    did not fail. Costs are seconds a call, or joules (`Goal`); `watts` is what the last trial drew
-    that told it."""
+    the time the search has taken. `incumbent` is what the store serves. Costs are seconds a call, or joules (`Goal`);
+    `watts` is what the last trial drew that told it."""
 
     index: int
     plan: Plan
@@ -69,8 +70,6 @@ class TaskState:
     ranking: list[tuple[float, Proposal]] = field(default_factory=list)
     builds: dict[str, CandidateBuild] = field(default_factory=dict)
     incumbent: Proposal | None = None
-    first: str | None = None
-    opener: Proposal | None = None
     finals: Finals | None = None
     wall_s: float = 0.0
     trial_device_s: float | None = None
@@ -109,8 +108,6 @@ class TaskState:
         """Return what the search offers next; None, and `exhausted`, when that is nothing."""
         self.think_ahead()
         candidate, self.ahead = self.ahead, None
-        if candidate is not None and self.first is None:
-            self.first = candidate.digest
         return candidate
 
     def think_ahead(self) -> None:
@@ -126,8 +123,6 @@ class TaskState:
         self.baseline_cost = baseline_cost
         for trial in trials:
             self.asked += 1
-            if self.first is None and trial.candidate is not None:
-                self.first = trial.candidate.digest
             if trial.cost is None:
                 assert trial.failure is not None
                 self.failed(trial.candidate, trial.failure, "")
@@ -146,8 +141,6 @@ class TaskState:
         Its build is kept while the candidate may come into the finals."""
         self.strategy.tell(candidate, cost)
         self._rank(candidate, cost, build)
-        if candidate.digest == self.first:
-            self.opener = candidate
         self._count()
 
     def failed(self, candidate: Proposal | None, kind: FailureKind, text: str) -> None:
@@ -192,32 +185,33 @@ class TaskState:
 
     # -- finals
 
-    def finalists(self, count: int) -> list[Proposal]:
-        """The fastest `count`, what the store serves, and what the search began with, once each.
+    @property
+    def served(self) -> Proposal | None:
+        """Return the config of builds so far: the one that the store serves, or else the draft."""
+        return self.plan.draft if self.incumbent is None else self.incumbent
 
-        Where times scatter much, the fastest were lucky for a part. A search begins with what is known to be good
-        without a trial, and it may have been unlucky. A run that asks for a single one has no finals on its account.
-        Empty when there is nothing to compare.
+    def finalists(self, count: int) -> list[Proposal]:
+        """The fastest `count`, what the store serves, and the draft, once each.
+
+        Where times scatter much, the fastest were lucky for a part. The draft is known to be good without a trial, and
+        it may have been unlucky. Empty when there is nothing to compare.
         """
-        found = {c.digest: c for _, c in self.ranking[:count]}
-        if not found:
+        if not self.ranking:
             return []
-        if self.incumbent is not None:
-            found = {self.incumbent.digest: found.get(self.incumbent.digest, self.incumbent)} | found
-        if self.opener is not None and count > 1:
-            found.setdefault(self.opener.digest, self.opener)
+        entered = (self.served, *(c for _, c in self.ranking[:count]), self.plan.draft)
+        found = {c.digest: c for c in entered if c is not None}
         return list(found.values()) if len(found) > 1 else []
 
     def crown(self) -> None:
         """The best after the finals: the lowest median of the samples taken there, in turns.
-        The incumbent stays unless another one is clearly faster."""
+        What is served stays unless another one is clearly faster."""
         samples = self.finals.samples if self.finals is not None else {}
-        known = {c.digest: c for c in (*(c for _, c in self.ranking), self.incumbent, self.opener) if c is not None}
+        known = {c.digest: c for c in (*(c for _, c in self.ranking), self.served, self.plan.draft) if c is not None}
         entries = {d: s for d, s in samples.items() if s and d in known}
         if not entries:
             return
         winner = min(entries, key=lambda d: statistics.median(entries[d]))
-        held = self.incumbent.digest if self.incumbent is not None else None
+        held = self.served.digest if self.served is not None else None
         if held in entries and held is not None and held != winner:
             verdict = compare(interval(entries[held]), interval(entries[winner]))
             winner = winner if verdict is Verdict.FASTER else held

@@ -39,9 +39,11 @@ class Listed:
 GOOD = CandidateBuild(b"object", None, "", 0.1)
 
 
-def engine(tasks: int = 1, offered: int = 100, **limits: int) -> tuple[EngineState, list[Listed]]:
+def engine(
+    tasks: int = 1, offered: int = 100, draft: Point | None = None, **limits: int
+) -> tuple[EngineState, list[Listed]]:
     strategies = [Listed(offered) for _ in range(tasks)]
-    plans = [Plan(s) for s in strategies]
+    plans = [Plan(s, draft=draft) for s in strategies]
     return EngineState(plans, BudgetLimits(**{"trials": 8, **limits})), strategies  # type: ignore[arg-type]
 
 

@@ -32,12 +32,13 @@ class SearchTrials(NoWatcher):
                 if self._searches:
                     self._searches[done.task].measured(done.candidate)
                 self._then(done.task, done.candidate, done)
-            case TrialPurpose.FINAL if done.failure is None:
+            case TrialPurpose.FINAL if done.failure is None or done.failure.is_of_kernel:
                 finalist = done.task, done.candidate.digest
                 before = self._finals[finalist][1].samples if finalist in self._finals else ()
                 self._finals[finalist] = done.candidate, replace(done, samples=(*before, *done.samples))
 
     def tell_finals(self) -> None:
-        """Hand on the finals' measurements: one trial for each finalist, with all its samples."""
+        """Hand on the finals' measurements: one trial for each finalist, with all its samples.
+        One that failed there has its failure."""
         for candidate, done in self._finals.values():
             self._then(done.task, candidate, done)

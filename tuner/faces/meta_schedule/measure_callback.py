@@ -38,7 +38,7 @@ PyMeasureCallback = MeasureCallback
 
 
 class AddToDatabase(MeasureCallback):
-    """Commits each measured candidate to the run's database."""
+    """Commits each measured candidate to the run's database, and rejects what failed."""
 
     def apply(
         self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[MeasureCandidate],
@@ -48,11 +48,11 @@ class AddToDatabase(MeasureCallback):
         if database is None or context.mod is None:
             return
         for candidate, result in zip(measure_candidates, runner_results):
-            if result.run_secs:
-                secs = tuple(result.run_secs)
-                record = TuningRecord(
-                    candidate.sch.trace, Workload(context.mod), secs, context.target, candidate.args_info
-                )
+            secs = None if result.error_msg or not result.run_secs else tuple(result.run_secs)
+            record = TuningRecord(candidate.sch.trace, Workload(context.mod), secs, context.target, candidate.args_info)
+            if secs is None:
+                database.reject(record)
+            else:
                 database.commit_tuning_record(record)
 
 

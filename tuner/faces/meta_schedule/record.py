@@ -19,6 +19,9 @@ from compiler.tir.ops import as_int
 from compiler.tir.text.print_func import workload_key
 from tuner.errors import TuningError
 
+FAILED_S = 1e10
+"""The seconds a call of a candidate that failed, as TVM writes them."""
+
 
 class ArgInfo:
     """An argument of a function; the names of TVM's constructors."""
@@ -149,6 +152,11 @@ class TuningRecord:
     def mean(self) -> float:
         """Mean seconds of a call; infinity for a record without a time."""
         return sum(self.run_secs) / len(self.run_secs) if self.run_secs else float("inf")
+
+    @property
+    def failed(self) -> bool:
+        """Whether it says that the schedule failed, by times that none can have."""
+        return bool(self.run_secs) and self.mean >= FAILED_S / 10
 
     def schedule(self) -> Schedule:
         """The workload, scheduled. Raises ScheduleError when the trace does not apply."""

@@ -6,8 +6,21 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
-from sqlalchemy import Connection, Row, TextClause, bindparam, delete, false, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    TextClause,
+    bindparam,
+    delete,
+    false,
+    insert,
+    select,
+    text,
+    update,
+)
 
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.goals import Goal
 from tuner.records.db.schema import (
     BestConfigRow,
@@ -37,16 +50,22 @@ def settle(connection: Connection, rows: Sequence[Mapping[str, Any]], closed: Se
     """Elect anew where trials just added (`rows`, columns of the trials table) could change who is best.
 
     That is when a key has no best yet, when a trial beat its cost, when the incumbent itself was measured again, and
-    in finals. Nothing else can win, so most trials cost one look at the incumbent. The bests of `closed` keys are
-    compared with another time than before, so they are written anew. Whoever remembers them then asks again.
+    in finals. Nothing else can win, so most trials cost one look at the incumbent. A candidate that was wrong, or
+    failed in finals as it ran, is out, whatever it showed before. The bests of `closed` keys are compared with another
+    time than before, so they are written anew. Whoever remembers them then asks again.
     """
     by_key: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    failed: dict[int, set[int]] = defaultdict(set)
     for row in rows:
         if row["eligible"]:
             by_key[row["key_id"]].append(row)
-    if not by_key and not closed:
+        elif _is_rejected(row):
+            failed[row["key_id"]].add(row["candidate_id"])
+    if not by_key and not closed and not failed:
         return
-    catalog.lock_keys(connection, by_key.keys() | closed)
+    catalog.lock_keys(connection, by_key.keys() | closed | failed.keys())
+    for key_id, candidates in sorted(failed.items()):
+        _take_out(connection, [key_id], TrialRow.candidate_id.in_(candidates))
     if closed:
         again = update(BestConfigRow).where(BestConfigRow.key_id.in_(closed))
         connection.execute(again.values(updated_at=utcnow()))
@@ -60,6 +79,14 @@ def settle(connection: Connection, rows: Sequence[Mapping[str, Any]], closed: Se
             elect_best(connection, key_id, None, finalists)
         elif finalists or any(row["cost"] < known.cost or row["candidate_id"] == known.candidate_id for row in added):
             elect_best(connection, key_id, known.candidate_id, finalists)
+
+
+def _is_rejected(row: Mapping[str, Any]) -> bool:
+    """Whether a trial speaks against all earlier ones of its candidate."""
+    if row["failure_kind"] is None or None in (row["key_id"], row["candidate_id"]):
+        return False
+    kind = FailureKind(row["failure_kind"])
+    return kind is FailureKind.WRONG_RESULT or (row["purpose"] == TrialPurpose.FINAL and kind.is_of_kernel)
 
 
 def elect_best(connection: Connection, key_id: int, incumbent: int | None, finalists: Set[int] = frozenset()) -> None:
@@ -104,10 +131,24 @@ def give_back(
 ) -> int:  # fmt: skip
     """Take the trials of a workload there out of elections, but for the candidates `keep`.
 
-    Returns their number.
-
-    The best configs and the results of runs follow.
+    Returns their number. The best configs and the results of runs follow.
     """
+    keys = _keys_at(connection, workload_key, target, device_class)
+    kept = select(CandidateRow.id).where(CandidateRow.digest.in_(list(keep)))
+    return _take_out(connection, keys, TrialRow.candidate_id.not_in(kept))
+
+
+def reject(connection: Connection, workload_key: str, target: str, device_class: str, digest: str) -> int:
+    """Take the trials of one candidate of a workload there out of elections.
+    Returns their number. The best configs and the results of runs follow."""
+    keys = _keys_at(connection, workload_key, target, device_class)
+    return _take_out(
+        connection, keys, TrialRow.candidate_id.in_(select(CandidateRow.id).where(CandidateRow.digest == digest))
+    )
+
+
+def _keys_at(connection: Connection, workload_key: str, target: str, device_class: str) -> list[int]:
+    """Return the tuning keys of a workload there, of all toolchains, and lock them."""
     keys = sorted(
         connection.scalars(
             select(TuningKeyRow.id)
@@ -122,10 +163,14 @@ def give_back(
         )
     )
     catalog.lock_keys(connection, keys)
-    kept = select(CandidateRow.id).where(CandidateRow.digest.in_(list(keep)))
-    slower = (TrialRow.key_id.in_(keys), text("trials.eligible"), TrialRow.candidate_id.not_in(kept))
-    tasks = connection.scalars(select(TrialRow.task_id).where(*slower).distinct()).all()
-    count = connection.execute(update(TrialRow).where(*slower).values(eligible=false())).rowcount
+    return keys
+
+
+def _take_out(connection: Connection, keys: Sequence[int], which: ColumnElement[bool]) -> int:
+    """Take the trials `which` of tuning keys, which are locked, out of elections, and return their number."""
+    out = (TrialRow.key_id.in_(keys), text("trials.eligible"), which)
+    tasks = connection.scalars(select(TrialRow.task_id).where(*out).distinct()).all()
+    count = connection.execute(update(TrialRow).where(*out).values(eligible=false())).rowcount
     for key in keys:
         elect_again(connection, key)
     for task in sorted(tasks):

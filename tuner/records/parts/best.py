@@ -81,6 +81,13 @@ class BestRecords(StorePart):
         """
         return self._write(lambda c: incumbent.give_back(c, workload_key, target, device_class, keep))
 
+    def reject(self, workload_key: str, target: str, device_class: str, digest: str) -> int:
+        """Take a candidate's trials of a workload there out of elections, as `give_back` does those of others.
+
+        It is for one that failed when it was measured again. Returns the number of its trials.
+        """
+        return self._write(lambda c: incumbent.reject(c, workload_key, target, device_class, digest))
+
     def watch(self) -> ChangeWatch:
         """Watches whether the answer to any lookup may have changed.
         One watch serves all askers, and is closed with the store."""

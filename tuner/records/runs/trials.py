@@ -133,16 +133,18 @@ def measured_digests(connection: Connection, workload_key: str, target: str, dev
 def top(
     connection: Connection, workload_key: str, count: int, target: str | None, device_class: str | None
 ) -> tuple[Trial, ...]:
-    """The fastest eligible trial of each of the `count` best candidates, fastest first."""
-    best: dict[str, Trial] = {}
+    """The fastest eligible trial of each of the `count` best candidates, fastest first.
+    One schedule is a candidate of each of several targets."""
+    best: dict[tuple[str, str | None], Trial] = {}
     for key_id in _keys_of(connection, workload_key, target, device_class):
         # a candidate measured several times has several rows: read a few more than asked for
         query = _FULL.where(TrialRow.key_id == key_id, text("trials.eligible")).order_by(TrialRow.cost).limit(4 * count)
         for row in connection.execute(query):
             trial = to_trial(row, True)
-            known = best.get(trial.digest or "")
+            candidate = trial.target, trial.digest
+            known = best.get(candidate)
             if known is None or (trial.cost or 0.0) < (known.cost or 0.0):
-                best[trial.digest or ""] = trial
+                best[candidate] = trial
     return tuple(sorted(best.values(), key=lambda t: (t.cost or 0.0, t.id))[:count])
 
 

@@ -10,108 +10,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
 from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.ops import as_int
-from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
+from tuner.space.analysis import BlockAccess, BlockAxis
+from tuner.space.cpu.contraction_sizes import (
+    MEMORY_BOUND,
+    UNROLLS,
+    ContractionWork,
+    band_counts,
+    depths,
+    near_depths,
+    packed_depths,
+    tile_sizes,
+)
 from tuner.space.cpu.elementwise import sum_in_registers, transposed_tail, vectorize_tail
-from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import Panel, ahead_of_time, copy_at, copy_region, pack, panel_dim, widen, widened_copy
 from tuner.space.cpu.roles import Roles, window_axes
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 
-_NEAR_DEPTHS = (256, 384, 512, 768, 1024)
-_NEAR_ROWS = (6, 7, 8)  # of a tile there: of fewer, panels are read too often; more of a long matrix share few sets
-_MOST_NEAR_BEYOND = 1.05  # times the rows there are
-_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
-_VECTORS = (1, 2, 3, 4, 5, 6, 7)
-_PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
-_CHUNKS = (1, 2, 4, 8, 16, 32)
-_BANDS = (1, 2, 4, 8, 16, 32)
-_LEAST_BAND = 32  # rows that use a panel, which each band packs anew
-_DEPTHS = (4, 8, 16, 32, 64, 128, 256, 512)
-_PACKED_DEPTHS = (128, 256, 512)  # at most; in shorter blocks the sums come and go too often
-_LEAST_PACKED_DEPTH = 64
-_DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cache is worth loading for
-_UNROLLS = (1, 2, 4, 8)
 _UNROLLED = 8  # products of a sum's innermost loop that are written out
 _UNROLLED_PIXELS = 3  # neighbours share pixels, which LLVM keeps from one column of a window to the next
-MEMORY_BOUND = 32  # rows: of fewer, what packed weights take to come counts for more than what it takes to widen them
 _OFTEN = 8  # vectors of results that a row's number goes into, so that it is worth widening once
-STREAM_BYTES = 16384  # of a row of a matrix from memory: of each panel, the first bytes of its rows come late
-_MOST_BEYOND = 1.25  # times the rows there are
-
-
-@dataclass(frozen=True)
-class ContractionShape:
-    """The structure of one sketch.
-
-    `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use, or with
-    `rows_outer`, where every m tile reads all of it, whole. `pack_rows`: the scalar operand too, for a chunk of m
-    tiles. `deep`: the reduction runs in blocks outside the tiles, which add up in the output. With `streams`, the
-    depths of its blocks, those are rows of a matrix that comes from memory (see `skinny`). `padded`: operands are
-    packed with zeros around them, so that every tile is a whole one. `flat`: the pixels of an image are one axis (see
-    `pixels`); `filled`: zeros after the last make whole vectors of them. `unfolded`: every so many elements of an
-    image's row are packed as neighbours. `ahead`: layout-free operands are packed
-    whole, ahead of all calls. `kept`: sums and the rows' operand lie in the order of tiles while rows of `streams` are
-    read. `across`: channels lie along vectors, and results are written across memory (see `channels`).
-    """
-
-    rows_outer: bool
-    pack: bool
-    pack_rows: bool = False
-    deep: bool = False
-    padded: bool = False
-    flat: bool = False
-    filled: bool = False
-    unfolded: bool = False
-    ahead: bool = False
-    streams: tuple[int, ...] = ()
-    kept: bool = False
-    across: bool = False
-
-    @property
-    def blocked(self) -> bool:
-        """Whether both operands are packed for a block of the reduction."""
-        return self.deep and self.pack_rows and not self.streams
-
-    @property
-    def cut_first(self) -> bool:
-        """Whether a block of the reduction is outside all panels, which are packed ahead."""
-        return self.deep and self.pack and not self.pack_rows
-
-    @property
-    def name(self) -> str:
-        if self.streams:
-            return "stream+keep" if self.kept else "stream"
-        order = "deep" if self.deep else "rows" if self.rows_outer else "panels"
-        packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
-        return (
-            order + packed + ("+pad" if self.padded else "") + ("+flat" if self.flat else "")
-            + ("+fill" if self.filled else "") + ("+unfold" if self.unfolded else "") + ("+ahead" if self.ahead else "")
-            + ("+across" if self.across else "")
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ContractionWork:
-    """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine.
-    `epilogue` names an elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's
-    name. `free` has the names of layout-free operands. `padding` is a block that pads an operand of which each task
-    reads a part of its own."""
-
-    info: BlockInfo
-    roles: Roles
-    shape: ContractionShape
-    hardware: Hardware
-    epilogue: str | None = None
-    made_by: Mapping[str, str] = field(default_factory=dict)
-    free: frozenset[str] = frozenset()
-    padding: str | None = None
 
 
 @dataclass
@@ -140,9 +64,9 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     block = sch.get_block(info.name)
     writer = sum_in_registers(sch, block, work.epilogue)
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
-    rows, vectors, panel, chunk = _sizes(recorder, work)
+    rows, vectors, panel, chunk = tile_sizes(recorder, work)
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
-    bands = recorder.choose("bands", offered).rv if len(offered := _bands(work)) > 1 else None
+    bands = recorder.choose("bands", offered).rv if len(offered := band_counts(work)) > 1 else None
     m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows, bands)
     batch, blocked = _split_others(sch, recorder, roles, loops, blocks=not (shape.unfolded or shape.across))
     reduce_loops, unrolled = _split_reduction(sch, recorder, work, loops)
@@ -199,7 +123,7 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
         sch.cache_write(block, 0, "global")
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     k_outer = loops[info.reduced[0].position]
-    rows, vectors, panel, chunk = _sizes(recorder, work)
+    rows, vectors, panel, chunk = tile_sizes(recorder, work)
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
     m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows)
     batch = [loops[a.position] for a in roles.others]
@@ -211,7 +135,7 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
     inner = dict(zip((a.position for a in info.axes), sch.get_loops(part)[len(around) :]))
     part_of, k_part = sch.get_loops(part)[len(around) :][len(info.spatial) :]
     streams = work.shape.streams  # each with loads of its own, by which prefetchers tell them apart
-    unroll = min(_UNROLLS[-1], *streams) if streams else recorder.choose("unroll", _UNROLLS[1:]).rv
+    unroll = min(UNROLLS[-1], *streams) if streams else recorder.choose("unroll", UNROLLS[1:]).rv
     k_step, k_inner = sch.split(k_part, [None, unroll])
     p_tile, p_lane = sch.split(inner[roles.v.position], [None, lanes])
     p_rows = [inner[roles.m.position]] if roles.m is not None else []
@@ -230,73 +154,6 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: ContractionWork) -> None
     sch.vectorize(v_lane)
     outer = [*batch, v_outer]
     sch.parallel(fuse_all(sch, outer))
-
-
-def depths(info: BlockInfo, offered: tuple[int, ...] = _DEPTHS) -> tuple[int, ...]:
-    """Return the depths of `offered` into which the reduction can be cut.
-    None for several axes, or one that no depth divides."""
-    if len(info.reduced) != 1:
-        return ()
-    extent = info.reduced[0].extent
-    return tuple(d for d in offered if extent % d == 0 and d < extent)
-
-
-def near_depths(info: BlockInfo) -> tuple[int, ...]:
-    """Return the depths of a block of all rows that stays near while all panels use it."""
-    return depths(info, _NEAR_DEPTHS)
-
-
-def packed_depths(info: BlockInfo) -> tuple[int, ...]:
-    """Return the depths into which the reduction can be cut when both operands are packed.
-    There are a few long ones, which divide it and are themselves divided by each factor of unrolling."""
-    if len(info.reduced) != 1:
-        return ()
-    extent, step = info.reduced[0].extent, _UNROLLS[-1]
-    parts = [d for d in range(step, _PACKED_DEPTHS[-1] + 1, step) if extent % d == 0]
-    largest = {max((d for d in parts if d <= most), default=0) for most in _PACKED_DEPTHS}
-    return tuple(sorted(d for d in largest if _LEAST_PACKED_DEPTH <= d < extent))
-
-
-def _sizes(recorder: Recorder, work: ContractionWork) -> tuple[ExprRV, ExprRV, ExprRV | int, ExprRV | int]:
-    """Rows and vectors of the register tile, tiles in a panel, and in a chunk of rows."""
-    roles, hardware = work.roles, work.hardware
-    most = max(1, -(-roles.v.extent // hardware.lanes))
-    offered = sorted({*_ROWS, roles.m.extent}) if work.shape.across and roles.m is not None else _ROWS
-    largest = 1 if roles.m is None else min(roles.m.extent, _ROWS[-1], hardware.registers)
-    rows = tuple(r for r in offered if r <= largest)
-    if work.shape.streams and roles.m is not None:  # few rows: tiles that hardly go beyond them
-        rows = tuple(r for r in rows if -(-roles.m.extent // r) * r <= _MOST_BEYOND * roles.m.extent)
-    if work.shape.cut_first and roles.m is not None:
-        beyond = {r: -(-roles.m.extent // r) * r / roles.m.extent for r in _NEAR_ROWS}
-        rows = tuple(r for r in _NEAR_ROWS if beyond[r] <= _MOST_NEAR_BEYOND) or _NEAR_ROWS[-1:]
-    tile_rows = recorder.choose("rows", rows).rv
-    vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
-    if work.shape.rows_outer and work.shape.pack:  # one panel, of all there is
-        return tile_rows, vectors, 1, 1
-    if work.shape.cut_first:  # the next panel is fetched meanwhile
-        return tile_rows, vectors, 1, 1
-    panels = tuple(p for p in _PANELS if p <= most) or (1,)
-    if work.shape.streams:
-        wanted = min(STREAM_BYTES // 4, roles.v.extent // hardware.threads)
-        panels = tuple(p for p in panels if p * _VECTORS[-1] * hardware.lanes >= wanted) or panels[-1:]
-    panel = recorder.choose("panel", panels).rv
-    if not work.shape.pack_rows or roles.m is None:
-        return tile_rows, vectors, panel, 1
-    chunks = tuple(c for c in _CHUNKS if c <= roles.m.extent)
-    if work.shape.blocked:
-        chunks = tuple(c for c in chunks if c >= _DEEP_CHUNK) or chunks[-1:]
-    chunk = recorder.choose("chunk", chunks).rv
-    return tile_rows, vectors, panel, chunk
-
-
-def _bands(work: ContractionWork) -> tuple[int, ...]:
-    """Into how many bands of rows threads can share each panel of columns.
-    Every band packs it for itself."""
-    shape, m, threads = work.shape, work.roles.m, work.hardware.threads
-    in_panels = shape.pack and not (shape.rows_outer or shape.pack_rows or shape.unfolded or shape.across)
-    if m is None or threads == 1 or not in_panels:
-        return ()
-    return tuple(b for b in _BANDS if b <= min(2 * threads, m.extent // _LEAST_BAND))
 
 
 def _rows_of_images(work: ContractionWork) -> bool:
@@ -371,7 +228,7 @@ def _split_reduction(
         return [*(loop for loop in reduce_loops if loop not in written_out), *written_out], written_out
     if last.extent <= (_UNROLLED_PIXELS if work.shape.across else _UNROLLED):
         return reduce_loops, [reduce_loops[-1]]
-    factors = tuple(u for u in _UNROLLS if last.extent % u == 0)
+    factors = tuple(u for u in UNROLLS if last.extent % u == 0)
     if len(factors) < 2:
         return reduce_loops, []
     unroll = recorder.choose("unroll", factors)

@@ -17,7 +17,8 @@ from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, e
 from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import TileUnit, tile_sketch, tile_unit_for
 from tuner.space.cpu.channels import channel_roles, channels_fill_more, channels_last
-from tuner.space.cpu.contraction import ContractionShape, ContractionWork, depths, near_depths, packed_depths, tile
+from tuner.space.cpu.contraction import tile
+from tuner.space.cpu.contraction_sizes import ContractionShape, ContractionWork, depths, near_depths, packed_depths
 from tuner.space.cpu.depthwise import windows_sketch, windows_unit
 from tuner.space.cpu.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread

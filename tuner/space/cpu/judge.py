@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tuner.space.analysis import BlockInfo
 from tuner.space.cpu.balance import balance
-from tuner.space.cpu.contraction import MEMORY_BOUND, STREAM_BYTES, ContractionShape
+from tuner.space.cpu.contraction_sizes import MEMORY_BOUND, STREAM_BYTES, ContractionShape
 from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.pixels import STREAMS
 from tuner.space.cpu.roles import Roles, window_axes

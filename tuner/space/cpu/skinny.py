@@ -24,7 +24,7 @@ from compiler.lower.blocks.split_preproc import layout_free
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockInfo
-from tuner.space.cpu.contraction import ContractionShape, depths
+from tuner.space.cpu.contraction_sizes import ContractionShape, depths
 from tuner.space.cpu.roles import Roles
 
 _MOST_ROWS = 32  # of results: of more, the arithmetic takes so long that memory matters less

@@ -54,35 +54,40 @@ def test_a_clearly_faster_finalist_beats_the_incumbent():
     assert turns == ["served", "c0", "c1", *["c0", "c1"] * 2]  # after one round the incumbent is out
 
 
-def test_what_the_search_began_with_has_its_turns_though_it_was_unlucky():
-    state, _ = engine(trials=12, finalists=2, final_rounds=2)
+def finals_with_draft(served: bool, draft_cost: float | None = None) -> tuple[str, list[str]]:
+    """The best in the end, and whose turns the finals had: c2 is the draft, and it was unlucky in the search.
+    It is the fastest in the finals, or costs `draft_cost` there."""
+    state, _ = engine(trials=6, finalists=2, final_rounds=2, draft=Point("c2"))
     driver = Driver(state)
     plain = driver.cost
 
     def cost(job: Job) -> MeasureResult:
-        unlucky = job.purpose is Purpose.SEARCH and job.candidate is not None and job.candidate.digest == "c0"
-        return MeasureResult(costs=(100.0,)) if unlucky else plain(job)
+        if job.candidate is None or job.candidate.digest not in ("c2", "c9"):
+            return MeasureResult(costs=plain(job).costs * 3)
+        if job.candidate.digest == "c9":
+            return MeasureResult(costs=(0.6,) * 3)
+        if job.purpose is Purpose.SEARCH:
+            return MeasureResult(costs=(100.0,) * 3)
+        return MeasureResult(costs=(0.4,) * 3 if draft_cost is None else (draft_cost,) * 3)
 
     driver.cost = cost  # type: ignore[method-assign]
+    if served:
+        driver.send(Incumbent(0, Point("c9")))
     driver.run()
     finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
-    assert finals[:3] == ["c1", "c2", "c0"]
-    assert state.tasks[0].best.digest == "c0"
+    return state.tasks[0].best.digest, finals
 
 
-def test_a_first_candidate_that_failed_has_no_turn():
-    state, _ = engine(trials=4, finalists=2, final_rounds=1)
-    driver = Driver(state)
-    plain = driver.cost
+@pytest.mark.parametrize(("served", "first_round"), [(False, ["c2", "c0", "c1"]), (True, ["c9", "c0", "c1", "c2"])])
+def test_the_draft_has_its_turns_though_it_was_unlucky(served, first_round):
+    best, finals = finals_with_draft(served)
+    assert finals[: len(first_round)] == first_round
+    assert best == "c2"
 
-    def cost(job: Job) -> MeasureResult:
-        failed = job.candidate is not None and job.candidate.digest == "c0"
-        return MeasureResult(failure=FailureKind.CRASH) if failed else plain(job)
 
-    driver.cost = cost  # type: ignore[method-assign]
-    driver.run()
-    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
-    assert finals == ["c1", "c2"]
+def test_the_draft_is_what_is_served_only_where_the_store_serves_nothing():
+    assert finals_with_draft(served=False, draft_cost=0.5005)[0] == "c2"  # a tie with c0 keeps it
+    assert finals_with_draft(served=True, draft_cost=0.5005)[0] == "c0"
 
 
 def turns(finals: Finals) -> list[str]:

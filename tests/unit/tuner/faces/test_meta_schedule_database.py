@@ -22,7 +22,7 @@ from tuner.faces.meta_schedule.databases.database import (
 )
 from tuner.faces.meta_schedule.databases.json_database import JSONDatabase
 from tuner.faces.meta_schedule.databases.sql_database import SQLDatabase
-from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload
+from tuner.faces.meta_schedule.record import FAILED_S, ArgInfo, TuningRecord, Workload
 
 ZEN = Target("llvm -mcpu=znver3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2")
 V3 = Target("llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2")
@@ -115,6 +115,20 @@ class TestEveryKind:
         assert database.query_tuning_record(matmul(), ZEN).target == V3
         database.commit_tuning_record(record(matmul(), 4, 2.0, target=ZEN))
         assert database.query_tuning_record(matmul(), ZEN).target == ZEN
+
+    def test_what_failed_when_measured_again_is_served_no_more(self, database):
+        workload = database.commit_workload(matmul())
+        for factor, secs in ((2, 1.0), (4, 2.0)):
+            database.commit_tuning_record(record(matmul(), factor, secs, target=V3))
+            database.commit_tuning_record(record(matmul(), factor, secs))
+        database.reject(record(matmul(), 8))  # it has no time to begin with
+        database.reject(record(matmul(), 2))
+        assert database.query_tuning_record(matmul(), ZEN).trace == record(matmul(), 4).trace
+        assert database.get_top_k(workload, 1)[0].target == V3
+        database.reject(record(matmul(), 4))
+        assert database.query_tuning_record(matmul(), ZEN).target == V3
+        database.commit_tuning_record(record(matmul(), 2, 1.5))
+        assert database.query_tuning_record(matmul(), ZEN).run_secs == (1.5,)
 
     def test_an_unknown_module_has_no_answer(self, database):
         assert database.query_tuning_record(matmul(), ZEN) is None
@@ -347,6 +361,34 @@ def test_a_machine_that_is_slower_at_the_finals_does_not_favour_who_was_not_ther
         assert best is not None
         assert best.run_secs is not None
         assert best.run_secs[0] == served
+
+
+def test_what_was_rejected_stays_so_in_files(tmp_path):
+    with JSONDatabase(work_dir=str(tmp_path)) as database:
+        database.commit_workload(matmul())
+        database.commit_tuning_record(record(matmul(), 2, 1.0))
+        database.commit_tuning_record(record(matmul(), 4, 2.0))
+        database.reject(record(matmul(), 2))
+    again = JSONDatabase(work_dir=str(tmp_path))
+    assert again.query_tuning_record(matmul(), ZEN).run_secs == (2.0,)
+    assert [r.run_secs for r in again.get_all_tuning_records()] == [(1.0,), (2.0,), (FAILED_S,)]
+
+
+def test_a_failure_that_tvm_noted_is_not_served():
+    database = MemoryDatabase()
+    workload = database.commit_workload(matmul())
+    database.commit_tuning_record(record(matmul(), 4, FAILED_S))
+    assert database.query_tuning_record(matmul(), ZEN) is None
+    assert database.get_top_k(workload, 1) == []
+
+
+def test_a_union_rejects_in_all_of_its_databases():
+    both = [MemoryDatabase(), MemoryDatabase()]
+    for database in both:
+        database.commit_workload(matmul())
+        database.commit_tuning_record(record(matmul(), 2, 1.0))
+    UnionDatabase(*both).reject(record(matmul(), 2))
+    assert all(database.query_tuning_record(matmul(), ZEN) is None for database in both)
 
 
 def test_a_single_sample_is_not_taken_at_its_word():

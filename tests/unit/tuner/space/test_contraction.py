@@ -19,7 +19,7 @@ from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.analysis import blocks_of
-from tuner.space.cpu.contraction import packed_depths
+from tuner.space.cpu.contraction_sizes import packed_depths
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch

@@ -17,9 +17,9 @@ from compiler.schedule.core.trace import Trace
 from tuner.errors import TuningError, UnknownKindError
 from tuner.faces.common.boosted_trees import BoostedTrees
 from tuner.faces.meta_schedule.cost_models.feature_extractor import FeatureExtractor
-from tuner.faces.meta_schedule.cost_models.learned_speeds import FAILED_S, FeatureGroup, LearnedSpeeds, XGBConfig
+from tuner.faces.meta_schedule.cost_models.learned_speeds import FeatureGroup, LearnedSpeeds, XGBConfig
 from tuner.faces.meta_schedule.measure_types import RunnerResult
-from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate, Workload
+from tuner.faces.meta_schedule.record import FAILED_S, ArgInfo, MeasureCandidate, Workload
 from tuner.model.guide import Guide
 from tuner.model.types import Floats
 from tuner.space.sketch import Sketch

@@ -12,10 +12,8 @@ import numpy as np
 
 from tuner.errors import TuningError
 from tuner.faces.common.boosted_trees import BoostedTrees, BoostOptions
+from tuner.faces.meta_schedule.record import FAILED_S
 from tuner.model.types import Floats
-
-FAILED_S = 1e10
-"""The cost of a candidate that did not run."""
 
 _TREES = 100
 _MOST_DEPTH = 6

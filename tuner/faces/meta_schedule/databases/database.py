@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar, Token
+from dataclasses import replace
 from statistics import median, median_low
 from typing import Any, ClassVar, Literal
 
@@ -18,7 +19,7 @@ from compiler.ir.module import IRModule
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tuner.errors import NumberError, TuningError, UnknownKindError
-from tuner.faces.meta_schedule.record import TuningRecord, Workload
+from tuner.faces.meta_schedule.record import FAILED_S, TuningRecord, Workload
 from tuner.records.lookup.best import SINGLE_SAMPLE
 
 Equality = Literal["structural", "ignore-tensor", "ignore-ndarray"]
@@ -81,6 +82,14 @@ class Database(ABC):
 
         They were slower in its model. Later records count again. Returns whether this kind of database can do it. A
         kind of your own cannot unless it overrides this.
+        """
+        return False
+
+    def reject(self, record: TuningRecord) -> bool:
+        """Take a schedule out of use: it failed when it was measured again.
+
+        Later records of it count again. Returns whether this kind of database can do it. A kind of your own cannot
+        unless it overrides this.
         """
         return False
 
@@ -182,13 +191,19 @@ def expected(record: TuningRecord) -> float:
     return median(record.run_secs) * (1 + SINGLE_SAMPLE if len(record.run_secs) == 1 else 1)
 
 
+def _schedule_of(record: TuningRecord) -> tuple[str, str, str]:
+    """Its workload, trace and target."""
+    return record.workload.key, record.trace.to_json(), str(record.target)
+
+
 class MemoryDatabase(Database):
     """Records that end with the process.
 
     In queries a record with more samples of the same schedule supersedes those with fewer, and a later one of at
     least three supersedes all. So a finalist counts by what the finals measured, in turns with its rivals. Of schedules
     that were measured once, queries leave out those that were no faster than half of several finalists at first. The
-    machine may have been slower at the finals, which says nothing for them.
+    machine may have been slower at the finals, which says nothing for them. A record of a failure, with TVM's time for
+    one, takes earlier ones of its schedule out of use.
     """
 
     def __init__(self, module_equality: Equality = "structural") -> None:
@@ -197,6 +212,7 @@ class MemoryDatabase(Database):
         self._records: list[TuningRecord] = []
         self._given_back: set[int] = set()  # places of records
         self._standing: dict[tuple[str, str, str], list[TuningRecord]] = {}  # of each workload, trace and target
+        self._places: dict[tuple[str, str, str], list[int]] = {}  # of a schedule's records
         self._at_first: dict[tuple[str, str, str], float] = {}  # the time of those that were measured again
 
     def has_workload(self, mod: IRModule) -> bool:
@@ -212,8 +228,13 @@ class MemoryDatabase(Database):
         self._keep(record)
 
     def _keep(self, record: TuningRecord) -> None:
-        schedule = record.workload.key, record.trace.to_json(), str(record.target)
+        schedule = _schedule_of(record)
+        self._places.setdefault(schedule, []).append(len(self._records))
         self._records.append(record)
+        if record.failed:
+            self._given_back.update(self._places[schedule])
+            self._standing.pop(schedule, None)
+            return
         standing, count = self._standing.setdefault(schedule, []), len(record.run_secs or ())
         most = max((len(other.run_secs or ()) for other in standing), default=0)
         if count > most or count >= _FEW:
@@ -222,6 +243,11 @@ class MemoryDatabase(Database):
             standing[:] = [record]
         elif count == most:
             standing.append(record)
+
+    def reject(self, record: TuningRecord) -> bool:
+        if self._standing.get(_schedule_of(record)):
+            self.commit_tuning_record(replace(record, run_secs=(FAILED_S,)))
+        return True
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         own = (r for place, r in enumerate(self._records) if place not in self._given_back)
@@ -297,6 +323,10 @@ class UnionDatabase(Database):
 
     def give_back(self, mod: IRModule, target: Target, keep: Trace | None = None) -> bool:
         done = [database.give_back(mod, target, keep) for database in self.databases]
+        return all(done)
+
+    def reject(self, record: TuningRecord) -> bool:
+        done = [database.reject(record) for database in self.databases]
         return all(done)
 
 

@@ -100,6 +100,12 @@ class SQLDatabase(Database):
         self._store.best.give_back(Workload(mod).key, str(target), self._own_fingerprint().device_class, kept)
         return True
 
+    def reject(self, record: TuningRecord) -> bool:
+        digest = candidate_digest(record.trace.to_json())
+        device_class = self._own_fingerprint().device_class
+        self._store.best.reject(record.workload.key, str(record.target), device_class, digest)
+        return True
+
     def __len__(self) -> int:
         return sum(run.trials - run.failed for run in self._store.runs.newest(limit=1000))
 
