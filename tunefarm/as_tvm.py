@@ -31,10 +31,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return ModuleSpec(fullname, self)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return importlib.import_module(_ours(spec.name))
+        module = importlib.import_module(_ours(spec.name))
+        spec.loader_state = module.__spec__
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: the import of our own module has run it."""
+        """Give the module its own spec back, which Python replaced; the import of it has run it."""
+        if module.__spec__ is not None and module.__spec__.loader is self:
+            module.__spec__ = module.__spec__.loader_state
 
 
 _MOVED = [

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
+import sys
+from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
 import numpy as np
@@ -12,7 +15,7 @@ import pytest
 import tunefarm as tvm
 from compiler.driver.build import InputError
 from tests.kit.tvm_names.standing import field
-from tunefarm import te, tir
+from tunefarm import as_tvm, te, tir
 from tunefarm.submodules import PARTS
 
 SUBMODULES = {
@@ -297,3 +300,28 @@ class Module:
     out = tvm.nd.empty((4,))
     check(tvm.nd.array(np.arange(4, dtype="float32")), out)
     assert out.numpy().tolist() == [1, 2, 3, 4]
+
+
+@pytest.fixture
+def tvm_is_tunefarm() -> Iterator[None]:
+    before = set(sys.modules)
+    as_tvm.install()
+    yield
+    as_tvm.uninstall()
+    for name in {*sys.modules} - before:
+        if name.partition(".")[0] == "tvm":
+            del sys.modules[name]
+
+
+def test_modules_are_the_same_under_the_names_of_tvm_and_found_as_before_under_their_own(tvm_is_tunefarm: None) -> None:
+    for name, module in (("tunefarm", tvm), ("tunefarm.te", te)):
+        assert importlib.import_module(name.replace("tunefarm", "tvm")) is module
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.name == name
+        assert spec.submodule_search_locations
+
+
+def test_a_module_that_is_not_there_is_not_found_as_tvm(tvm_is_tunefarm: None) -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"tvm\.no_such_module"):
+        importlib.import_module("tvm.no_such_module")
