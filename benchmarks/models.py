@@ -20,7 +20,8 @@ come geometric means of the ratios. `--profile` writes the ten longest kernels o
 limits them.
 
 `--keep` is a folder for what is built and tuned. A later run of the same models with it only times them: runtimes are
-compared within minutes, while a machine that others use, too, is at its best.
+compared within minutes, while a machine that others use, too, is at its best. It does not notice that the compiler or
+the machine changed: each version and machine needs a folder of its own.
 """
 
 from __future__ import annotations
