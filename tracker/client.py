@@ -13,7 +13,7 @@ import contextlib
 import logging
 import secrets
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Literal, TypeVar
 
@@ -31,6 +31,7 @@ from rpc_server.wire.codec import expect
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.tracker_records import DeviceInfo, LogEvent, QueueInfo
+from tracker import farm_summary
 from tracker.capability import parse_capability
 from tracker.channel import Channel
 from tracker.errors import LeaseLostError, TrackerError
@@ -249,25 +250,11 @@ class TrackerSession:
 
     def summary(self) -> dict[str, Any]:
         """TVM's shape: `server_info` lists boxes, `queue_info[key]` has `free` and `pending` counts."""
-        boxes: dict[tuple[str, str], dict[str, Any]] = {}
-        for device in self.devices():
-            if device.state != "gone":
-                box = boxes.setdefault(
-                    (device.box, device.key),
-                    {"key": f"server:{device.key}", "addr": split_address(device.address), "devices": {}},
-                )
-                box["devices"][device.id] = device.state
-        queues = {queue.key: {"free": queue.free, "pending": queue.pending} for queue in self.queue()}
-        return {"server_info": list(boxes.values()), "queue_info": queues}
+        return farm_summary.summary(self.devices(), self.queue())
 
     def text_summary(self) -> str:
         """The farm as two small tables."""
-        devices = [
-            (d.id, d.key, d.address, d.state, d.user or "", f"{100 * d.utilisation:.0f}%") for d in self.devices()
-        ]
-        queues = [(q.key, str(q.devices), str(q.free), str(q.pending)) for q in self.queue()]
-        servers = _table(("device", "key", "address", "state", "user", "used"), devices)
-        return f"Server List\n{servers}\n\nQueue Status\n{_table(('key', 'total', 'free', 'pending'), queues)}"
+        return farm_summary.text_summary(self.devices(), self.queue())
 
     # What an admin does
 
@@ -321,12 +308,6 @@ def _check(message: tm.FromClient) -> None:
         tm.to_tracker.decode_body(tm.to_tracker.encode(message)[1])
     except ProtocolError as error:
         raise ArgumentError(f"{type(message).__name__}: {error.message.removeprefix(_PREFIX)}") from None
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(head, *rows)]
-    lines = [head, tuple("-" * width for width in widths), *rows]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip() for line in lines)
 
 
 class EarlySession:
