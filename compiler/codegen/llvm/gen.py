@@ -94,6 +94,13 @@ class ModuleText:
         self._strings.append(f'{name} = private constant [{len(data)} x i8] c"{escaped}"')
         return name
 
+    def zeros(self, size: int) -> str:
+        """A constant of `size` bytes of zeros; returns its global's name."""
+        line = f"@zeros{size} = private constant [{size} x i8] zeroinitializer, align 64"
+        if line not in self._strings:
+            self._strings.append(line)
+        return f"@zeros{size}"
+
     def text(self, attributes: str) -> str:
         declared = [f"declare {line}" for line in self._declared.values()]
         metadata = [f"{NONTEMPORAL} = !{{i32 1}}"] if self.nontemporal else []

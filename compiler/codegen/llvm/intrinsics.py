@@ -29,9 +29,12 @@ from compiler.codegen.nvptx import threads as ptx_threads
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar
+from compiler.ir.visit import replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
 
+_MASKED_BITS = 512  # of registers that have masks: a masked load costs what a plain one does
 Emit = Callable[[Gen, n.Call], str]
 _CALLS: dict[str, Emit] = {}
 
@@ -344,6 +347,19 @@ def _overload(dtype: str) -> str:
     return f"{lanes}{letter}{bits_of(dtype)}"
 
 
+def _masked_read(g: Gen, call: n.Call) -> n.BufferLoad | None:
+    """The load under a mask that a choice between a vector in memory and 0 is.
+    None for other choices, and where masks cost something."""
+    condition, yes, no = call.args
+    lanes, masks = lanes_of(call.dtype), g.module.options.vector_bits >= _MASKED_BITS
+    if not masks or lanes == 1 or lanes_of(condition.dtype) > 1 or not isinstance(yes, n.BufferLoad):
+        return None
+    if not ops.is_const(no.value if isinstance(no, n.Broadcast) else no, 0):
+        return None
+    mask: PrimExpr = n.Broadcast(condition, lanes)
+    return replace(yes, predicate=mask if yes.predicate is None else n.And(mask, yes.predicate))
+
+
 @_for("if_then_else")
 def _if_then_else(g: Gen, call: n.Call) -> str:
     """Only the taken side is evaluated, unless neither side can fault."""
@@ -351,6 +367,8 @@ def _if_then_else(g: Gen, call: n.Call) -> str:
     test = g.value(condition)
     if test in ("true", "false"):
         return g.value(yes if test == "true" else no)
+    if (masked := _masked_read(g, call)) is not None:
+        return g.value(masked)
     ty = llvm_type(call.dtype)
     if lanes_of(condition.dtype) > 1 or (_safe(yes) and _safe(no)):
         return choose(g, test, lanes_of(condition.dtype), ty, g.value(yes), g.value(no))

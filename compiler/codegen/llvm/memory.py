@@ -10,12 +10,14 @@ from compiler.codegen.llvm.values import choose, convert, is_constant, splat
 from compiler.codegen.llvm.writer import Operand
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
+from compiler.lower.analysis.lane_masks import LaneMask, lane_mask
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 _MAX_ALIGN = 64
 _FARTHEST = 4  # elements from lane to lane that shuffles pick
+ZEROS = 512  # bytes of zeros that loads of rows outside an image read
 _TWO_SOURCES = 512  # bits of the registers of which one instruction picks any lanes of two
 
 
@@ -75,9 +77,10 @@ def _load(g: Gen, expr: n.BufferLoad) -> str:
     lanes = lanes_of(position.dtype)
     ty = memory_type(expr.dtype)
     if expr.predicate is not None:
-        mask = g.value(expr.predicate)
+        known = lane_mask(expr.predicate, lambda number: _known(g, number))
+        mask = g.value(expr.predicate) if known is None else _mask_operand(g, known)
         if mask not in ("true", "splat (i1 true)"):
-            return _boolean(g, _masked_load(g, expr, memory, position, mask), expr.dtype)
+            return _boolean(g, _masked_load(g, expr, memory, position, mask, known), expr.dtype)
     if lanes == 1 or _is_unit_ramp(position):
         start = position.base if isinstance(position, n.Ramp) else position
         pointer, align = address(g, memory.pointer, start, element, size)
@@ -144,7 +147,7 @@ def _strided_load(g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: n
     dtype = expr.dtype
     element, size = memory_type(element_of(dtype)), element_bytes(dtype)
     if _is_shuffled(g, expr, position):
-        return _picked(g, memory, position, dtype, position.lanes)
+        return _picked(g, memory, position, dtype, LaneMask((True,) * position.lanes))
     start, align = address(g, memory.pointer, position.base, element, size)
     if position.stride.value == 0:
         one = _read(g, memory, start, element, align)
@@ -171,59 +174,76 @@ def _is_shuffled(g: Gen, load: n.BufferLoad, position: PrimExpr) -> bool:
     return size >= 4 and apart is not None and (apart == 2 or (2 < apart <= _FARTHEST and far))
 
 
-def _picked(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, count: int) -> str:
-    """Load the first `count` lanes of elements that are a stride apart.
+def _picked(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, mask: LaneMask) -> str:
+    """Load lanes that are a stride apart, and 0 for those that `mask` leaves out. Its lanes are neighbours.
 
     It takes vectors one after another, and shuffles. Nothing before the first lane or behind the last is touched.
-    The other lanes hold anything.
     """
     size, lanes, vector, apart = element_bytes(dtype), position.lanes, memory_type(dtype), ops.as_int(position.stride)
     assert apart is not None
-    needed = apart * (count - 1) + 1
+    assert mask.span is not None
+    span = mask.span
+    begin, needed = span[0] * apart, apart * (len(span) - 1) + 1
     start, align = address(g, memory.pointer, position.base, memory_type(element_of(dtype)), size)
+    start, mask = _or_zeros(g, start, mask)
+    if begin:
+        start, align = g.w.value(f"getelementptr i8, ptr {start}, i64 {begin * size}", start), size
 
-    def place(at: int) -> tuple[str, int]:
-        return g.w.value(f"getelementptr i8, ptr {start}, i64 {at * size}", start), size
+    def load(first: int) -> tuple[str, tuple[bool, ...]]:
+        wanted = tuple([first + at < needed for at in range(lanes)])
+        pointer = g.w.value(f"getelementptr i8, ptr {start}, i64 {first * size}", start) if first else start
+        return _some_elements(g, memory, pointer, size if first else align, vector, LaneMask(wanted)), wanted
 
-    result, have = _first_elements(g, memory, start, align, vector, lanes, min(needed, lanes)), lanes
-    picks = [lane * apart for lane in range(lanes)]  # of what is there and comes; places of lanes once they are there
+    (result, there), have = load(0), lanes
+    # of what is there and comes; places of lanes once they are there
+    picks = [lane * apart - begin for lane in range(lanes)]
     while True:
-        first = have if needed - have >= lanes or count < lanes else needed - lanes  # the last two vectors overlap
-        value = "poison"
-        if needed > have:
-            value = _first_elements(g, memory, *place(first), vector, lanes, min(needed - first, lanes))
+        first = have if needed - have >= lanes or len(span) < lanes else needed - lanes  # the last two overlap
+        value, comes = load(first) if needed > have else ("poison", (True,) * lanes)
+        nothing = [at for at, is_read in enumerate((*there, *comes)) if not is_read]  # these are 0
         order = [at if at < have else at - first + lanes if at < first + lanes else 0 for at in picks]
+        order = [at if lane in span else nothing[0] if nothing else 0 for lane, at in enumerate(order)]
         given = ", ".join(f"i32 {at}" for at in order)
         result = g.w.value(
             f"shufflevector {vector} {result}, {vector} {value}, <{lanes} x i32> <{given}>", result, value
         )
         have = first + lanes
         if have >= needed:
+            if len(span) < lanes and not nothing:
+                result = choose(g, _mask_operand(g, mask), lanes, vector, result, "zeroinitializer")
             return result
         picks = [lane if at < have else at for lane, at in enumerate(picks)]
+        there = tuple([lane in span or not nothing for lane in range(lanes)])
 
 
-def _first_elements(
-    g: Gen, memory: KernelStorage, pointer: str, align: int, vector: str, lanes: int, count: int
-) -> str:
-    if count == lanes:
+def _some_elements(g: Gen, memory: KernelStorage, pointer: str, align: int, vector: str, mask: LaneMask) -> str:
+    if all(mask.on):
         return _read(g, memory, pointer, vector, align)
+    return _seen(g, memory, _masked(g, pointer, align, vector, len(mask.on), _mask_operand(g, mask)))
+
+
+def _masked(g: Gen, pointer: str, align: int, vector: str, lanes: int, mask: str) -> str:
+    """A load of the lanes in `mask`; the others are 0."""
     name = f"@llvm.masked.load.{_suffix(vector)}.p0"
     g.module.declare(name, f"{vector} {name}(ptr, <{lanes} x i1>, {vector})")
-    mask = ", ".join(f"i1 {'true' if lane < count else 'false'}" for lane in range(lanes))
-    given = f"ptr align {align} {pointer}, <{lanes} x i1> <{mask}>, {vector} zeroinitializer"
-    return _seen(g, memory, f"call {vector} {name}({given})")
+    return f"call {vector} {name}(ptr align {align} {pointer}, <{lanes} x i1> {mask}, {vector} zeroinitializer)"
 
 
-def _first_lanes(g: Gen, predicate: PrimExpr | None) -> int | None:
-    """How many lanes, from the first one on, a mask leaves; None for other masks."""
-    match predicate:
-        case n.LT(a=n.Ramp(base=base, stride=stride), b=n.Broadcast(value=n.IntImm(value=count))):
-            (terms, first), apart, lanes = resolve(g, g.forms.form(base)), ops.as_int(stride), lanes_of(predicate.dtype)
-            if terms or apart is None or apart <= 0 or first >= count:
-                return None
-            return min(lanes, -(-(count - first) // apart))
-    return None
+def _known(g: Gen, number: PrimExpr) -> int | None:
+    """The value of an integer expression in this copy of unrolled code, if that is a constant."""
+    terms, value = resolve(g, g.forms.form(number))
+    return None if terms else value
+
+
+def _mask_operand(g: Gen, mask: LaneMask) -> str:
+    """The mask as a vector of i1."""
+    lanes = len(mask.on)
+    operand = "splat (i1 true)" if all(mask.on) else f"<{', '.join(f'i1 {str(bit).lower()}' for bit in mask.on)}>"
+    for condition in mask.when:
+        test = g.value(condition)
+        zero = f"<{lanes} x i1> zeroinitializer"
+        operand = g.w.value(f"select i1 {test}, <{lanes} x i1> {operand}, {zero}", test, operand)
+    return operand
 
 
 def _pointers(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str) -> str:
@@ -255,21 +275,21 @@ def _suffix(ty: str) -> str:
     return f"v{lanes}{short}" if lanes else short
 
 
-def _masked_load(g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: PrimExpr, mask: str) -> str:
+def _masked_load(
+    g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: PrimExpr, mask: str, known: LaneMask | None
+) -> str:
     lanes, ty = lanes_of(position.dtype), memory_type(expr.dtype)
-    zero = "zeroinitializer"
-    if mask in ("false", "splat (i1 false)"):
-        return zero
+    if mask in ("false", "splat (i1 false)") or (known is not None and not any(known.on)):
+        return "zeroinitializer"
     if lanes == 1:
         return _guarded_load(g, memory, position, expr.dtype, mask)
-    first = _first_lanes(g, expr.predicate)
-    if first is not None and isinstance(position, n.Ramp):
-        column = _column(g, memory, position, expr.dtype, first)
+    if known is not None and isinstance(position, n.Ramp):
+        first = known.first_lanes
+        column = None if first is None else _column(g, memory, position, expr.dtype, first)
         if column is not None:
             return column
-    if first is not None and _is_shuffled(g, expr, position):
-        assert isinstance(position, n.Ramp)
-        return _picked(g, memory, position, expr.dtype, first)
+        if known.span is not None and _is_shuffled(g, expr, position):
+            return _picked(g, memory, position, expr.dtype, known)
     if not _is_unit_ramp(position):
         return _gather(g, memory, position, expr.dtype, mask)
     assert isinstance(position, n.Ramp)
@@ -277,10 +297,22 @@ def _masked_load(g: Gen, expr: n.BufferLoad, memory: KernelStorage, position: Pr
         g, memory.pointer, position.base, memory_type(element_of(expr.dtype)), element_bytes(expr.dtype)
     )
     if _inside(g, memory, position):
-        return choose(g, mask, lanes, ty, _read(g, memory, pointer, ty, align), zero)
-    name = f"@llvm.masked.load.{_suffix(ty)}.p0"
-    g.module.declare(name, f"{ty} {name}(ptr, <{lanes} x i1>, {ty})")
-    return g.w.inline(f"call {ty} {name}(ptr align {align} {pointer}, <{lanes} x i1> {mask}, {ty} {zero})")
+        return choose(g, mask, lanes, ty, _read(g, memory, pointer, ty, align), "zeroinitializer")
+    if known is not None and g.module.options.device is None and lanes * element_bytes(expr.dtype) <= ZEROS:
+        pointer, known = _or_zeros(g, pointer, known)
+        return _some_elements(g, memory, pointer, align, ty, known)
+    return _seen(g, memory, _masked(g, pointer, align, ty, lanes, mask))
+
+
+def _or_zeros(g: Gen, pointer: str, mask: LaneMask) -> tuple[str, LaneMask]:
+    """A pointer to zeros where the conditions of `mask` do not hold, and the mask without them.
+
+    A load under a mask without lanes is slow where its address is in no page, as before the first row of an image.
+    """
+    for condition in mask.when:
+        test = g.value(condition)
+        pointer = g.w.value(f"select i1 {test}, ptr {pointer}, ptr {g.module.zeros(ZEROS)}", test, pointer)
+    return pointer, LaneMask(mask.on)
 
 
 def _guarded_load(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str, mask: str) -> str:

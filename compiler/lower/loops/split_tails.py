@@ -33,7 +33,7 @@ from compiler.tir.visit import free_vars, walk_stmts
 
 TILE_ELEMENTS = 4096  # arrays up to this many elements make a tile
 _MOST_EXACT = 2  # conditions whose edge tiles are made exactly; each doubles the code
-_LARGE = 384  # vector operations; the edges of a tile as large are loops, not unrolled code
+_LARGE = 800  # vector operations; the edges of a tile as large are loops, not unrolled code
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 

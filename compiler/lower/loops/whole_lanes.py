@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from itertools import product
 
 from compiler.arith.analyzer import Analyzer
-from compiler.ir.base import Node
+from compiler.ir.base import Node, Op
 from compiler.ir.structural import structural_equal
 from compiler.ir.visit import children, map_children, replace, walk
+from compiler.lower.analysis.lane_masks import lane_mask
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
@@ -26,6 +27,7 @@ from compiler.tir.transform import tir_pass
 from compiler.tir.verify import LoweringStage
 from compiler.tir.visit import free_vars, substitute
 
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
 _MOST_PLACES = 1024  # of a statement: larger arrays are no registers
 
 
@@ -92,7 +94,11 @@ def _is_of(node: Node, allocation: n.Allocate) -> bool:
 
 def _in_lanes(value: PrimExpr) -> bool:
     """Whether each lane of a value depends only on the same lane of other values."""
-    return not any(isinstance(node, n.Call | n.Shuffle | n.Let) for node in walk(value))
+    def across(node: Node) -> bool:
+        chooses = isinstance(node, n.Call) and node.op is _IF_THEN_ELSE
+        return isinstance(node, n.Call | n.Shuffle | n.Let) and not chooses
+
+    return not any(across(node) for node in walk(value))
 
 
 def _accesses(
@@ -157,10 +163,19 @@ def _places(access: _Access, inside: set[n.Var]) -> Iterator[tuple[int | None, P
         if any(ops.as_int(analyzer.simplify(substitute(test, values))) == 0 for test in access.conditions):
             continue
         place = ops.as_int(analyzer.simplify(substitute(index.base, values)))
-        yield place, None if mask is None else analyzer.simplify(substitute(mask, values))
+        yield place, None if mask is None else _unless_whole(analyzer.simplify(substitute(mask, values)))
 
 
 def _same(one: PrimExpr | None, other: PrimExpr | None) -> bool:
     if one is None or other is None:
         return one is other
+    known = lane_mask(one), lane_mask(other)
+    if known[0] is not None and known[1] is not None and not known[0].when and not known[1].when:
+        return known[0].on == known[1].on
     return structural_equal(one, other)
+
+
+def _unless_whole(mask: PrimExpr) -> PrimExpr | None:
+    """The mask, or None if all lanes are on."""
+    known = lane_mask(mask)
+    return None if known is not None and not known.when and all(known.on) else mask

@@ -12,9 +12,11 @@ from tuner.space.cpu.roles import Roles
 from tuner.space.recorder import Recorder
 
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
-_VECTORS = (1, 2, 3, 4, 5, 6, 7)
+MOST_VECTORS = 7
+_VECTORS = tuple(range(1, MOST_VECTORS + 1))
 _PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
 _CHUNKS = (1, 2, 4, 8, 16, 32)
+_EVEN_ROWS = 3
 _BANDS = (1, 2, 4, 8, 16, 32)
 _LEAST_BAND = 32  # rows that use a panel, which each band packs anew
 _DEPTHS = (4, 8, 16, 32, 64, 128, 256, 512)
@@ -86,7 +88,7 @@ class ContractionWork:
     """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine.
     `epilogue` names an elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's
     name. `free` has the names of layout-free operands. `padding` is a block that pads an operand of which each task
-    reads a part of its own."""
+    reads a part of its own. With `edges`, an image is read under masks instead, row by row."""
 
     info: BlockInfo
     roles: Roles
@@ -96,6 +98,7 @@ class ContractionWork:
     made_by: Mapping[str, str] = field(default_factory=dict)
     free: frozenset[str] = frozenset()
     padding: str | None = None
+    edges: bool = False
 
 
 def depths(info: BlockInfo, offered: tuple[int, ...] = _DEPTHS) -> tuple[int, ...]:
@@ -135,13 +138,16 @@ def tile_sizes(recorder: Recorder, work: ContractionWork) -> tuple[ExprRV, ExprR
     if work.shape.cut_first and roles.m is not None:
         beyond = {r: -(-roles.m.extent // r) * r / roles.m.extent for r in _NEAR_ROWS}
         rows = tuple(r for r in _NEAR_ROWS if beyond[r] <= _MOST_NEAR_BEYOND) or _NEAR_ROWS[-1:]
+    if work.edges and roles.m is not None:  # a last tile of fewer rows is a third version of the code
+        even = tuple(r for r in rows if roles.m.extent % r == 0)
+        rows = even if even[-1] >= _EVEN_ROWS else rows
     tile_rows = recorder.choose("rows", rows).rv
-    vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
+    vectors = recorder.choose("vectors", (most,) if work.edges else tuple(x for x in _VECTORS if x <= most)).rv
     if work.shape.rows_outer and work.shape.pack:  # one panel, of all there is
         return tile_rows, vectors, 1, 1
     if work.shape.cut_first:  # the next panel is fetched meanwhile
         return tile_rows, vectors, 1, 1
-    panels = tuple(p for p in _PANELS if p <= most) or (1,)
+    panels = tuple(p for p in _PANELS if p <= (1 if work.edges else most)) or (1,)
     if work.shape.streams:
         wanted = min(STREAM_BYTES // 4, roles.v.extent // hardware.threads)
         panels = tuple(p for p in panels if p * _VECTORS[-1] * hardware.lanes >= wanted) or panels[-1:]

@@ -18,7 +18,14 @@ from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import TileUnit, tile_sketch, tile_unit_for
 from tuner.space.cpu.channels import channel_roles, channels_fill_more, channels_last
 from tuner.space.cpu.contraction import tile
-from tuner.space.cpu.contraction_sizes import ContractionShape, ContractionWork, depths, near_depths, packed_depths
+from tuner.space.cpu.contraction_sizes import (
+    MOST_VECTORS,
+    ContractionShape,
+    ContractionWork,
+    depths,
+    near_depths,
+    packed_depths,
+)
 from tuner.space.cpu.depthwise import windows_sketch, windows_unit
 from tuner.space.cpu.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
@@ -28,7 +35,7 @@ from tuner.space.cpu.in_place import View, computed_in_place, moved_operands, un
 from tuner.space.cpu.judge import Judge
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
-from tuner.space.cpu.roles import Roles, assign_roles
+from tuner.space.cpu.roles import Roles, assign_roles, window_axes
 from tuner.space.cpu.rows import row_sketches
 from tuner.space.cpu.skinny import skinny_shapes
 from tuner.space.cpu.turned import turned_sketch
@@ -41,6 +48,7 @@ _MOST_WASTE = 1.25  # of work on padding
 _FEW_ROWS = 32  # up to so many, an operand is used too seldom to be worth copying whole
 _FEW_PIXELS = 64  # up to so many, filters are used for too few tiles to be worth copying at each call
 _VECTORS_EACH = 16  # for a thread; of fewer, panels of tiles are no even parts
+_SMALL_WINDOW = 9  # products
 _LONG = 1024  # sums of so many products are cut as well, so that a sliver of columns stays in the first-level cache
 
 
@@ -330,11 +338,14 @@ def _contraction(
     padding = parted[0].name if parted else None
     apart = {epilogue, *made_by.values(), *columns, padding}
     moved = [] if shape.deep else [b for b in moved_operands(sch, main, roles, shape.pack) if b not in apart]
+    edges = padding is not None and _masks_edges(main, roles, hardware)
+    if padding is not None and edges:
+        moved, padding = [*moved, padding], None
     for info in blocks:
         if info.injective and info.name not in apart and info.name not in moved:
             spread(sch, info, hardware.lanes)
     free = frozenset(buffer.name for buffer in layout_free(func)) if shape.ahead else frozenset[str]()
-    tile(sch, recorder, ContractionWork(main, roles, shape, hardware, epilogue, made_by, free, padding))
+    tile(sch, recorder, ContractionWork(main, roles, shape, hardware, epilogue, made_by, free, padding, edges))
     for moving in moved:
         sch.compute_inline(sch.get_block(moving))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)
@@ -377,6 +388,20 @@ def _padded(sch: Schedule, name: str, padding: list[int]) -> bool:
 def _fills(info: BlockInfo, main: BlockInfo) -> bool:
     """Whether `info` pads an operand of `main`."""
     return info.conditional and info.injective and any(i.buffer is info.output.buffer for i in main.inputs)
+
+
+def _masks_edges(main: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
+    """Whether tiles read an image under masks, and need no copy with zeros around it.
+
+    A tile has whole rows, and all of a window is written out: what its columns read beyond a row's ends is known.
+    Rows outside the image are read by the first and last tiles only. Large windows must fit the registers for two rows
+    of results, or else copied rows, which tiles can be parts of, are faster.
+    """
+    window, vectors = window_axes(main, roles), -(-roles.v.extent // hardware.lanes)
+    if not window or vectors > MOST_VECTORS or not has_masks(hardware, main.output.buffer.dtype):
+        return False
+    products = math.prod(a.extent for a in window)
+    return products <= _SMALL_WINDOW or vectors * (window[-1].extent + 3) < hardware.registers
 
 
 def _is_parted(main: BlockInfo, source: BlockInfo) -> bool:

@@ -124,9 +124,17 @@ class Judge:
         waste = _tail(self.roles.v.extent, vectors * self.hardware.lanes) * _tail(self._rows_extent(), rows)
         waste *= self._filled()
         latency = min(1.0, tile_ops / 10)
-        loads = 1.0 / (1.0 + 0.5 * (rows + vectors) / tile_ops)
+        loads = 1.0 / (1.0 + self._loads(rows, vectors))
         spill = 1.0 if tile_ops + vectors + 1 <= self.hardware.registers else 0.7
         return waste * latency * loads * spill * self._caching(values) * self._balance(values)
+
+    def _loads(self, rows: int, vectors: int) -> float:
+        """Half of what a tile loads for each vector of products.
+        In a window each row of the image is loaded once for all rows of the tile."""
+        if rows > 1 and (window := window_axes(self.info, self.roles)):
+            high = window[-1].extent
+            return 2 * (self._step() * (rows - 1) + high) / (rows * high)
+        return 0.5 * (rows + vectors) / (rows * vectors)
 
     def _filled(self) -> float:
         """The useful part of the vectors' work.

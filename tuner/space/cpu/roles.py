@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tuner.space.analysis import BlockAxis, BlockInfo
 
-_LARGEST_WINDOW = 32  # products of a window whose loops are written out
+_LARGEST_WINDOW = 64  # products of a window whose loops are written out
 
 
 @dataclass(frozen=True)

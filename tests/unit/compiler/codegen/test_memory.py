@@ -321,3 +321,24 @@ def test_a_mask_that_an_unrolled_loop_moves_leaves_first_lanes_too() -> None:
     np.testing.assert_array_equal(got.reshape(4, 16), np.pad(numbers(58), (0, 6)).reshape(16, 4).T)
     if HOST.vector_bits >= 512:
         assert "gather" not in llvm_text({"main": lower_func(func)}, options_for(HOST))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+@pytest.mark.parametrize(("low", "high"), [(0, 99), (3, 99), (0, 20), (5, 13), (17, 18)])
+@pytest.mark.parametrize("row", [0, 1])
+def test_lanes_outside_a_condition_are_zero(step: int, low: int, high: int, row: int) -> None:
+    lanes = 16
+    size = step * lanes
+    data, out, given = buffer("data", 2 * size), buffer("out", lanes), n.Var("row", "int32")
+    i = n.Var("i", "int32")
+    at = ops.mul(i, step)
+    between = n.And(n.GE(at, ops.const(low)), n.LT(at, ops.const(high)))
+    inside = n.And(between, n.LT(given, ops.const(1)))
+    read = if_then_else(inside, BufferLoad(data, (ops.add(at, ops.mul(given, size)),)), ops.const(0.0, "float32"))
+    func = function([data, out], loop(i, lanes, BufferStore(out, read, (i,)), ForKind.VECTORIZED), (given,))
+    values = np.arange(1, 2 * size + 1, dtype="float32")
+    result = array(np.full(lanes, np.nan, "float32"))
+    load_artifact(compile_artifact(func, HOST, name="main"))["main"](array(values), result, row)
+    places = np.arange(lanes) * step
+    wanted = np.where((places >= low) & (places < high) & (row < 1), values[places], 0)
+    np.testing.assert_array_equal(result.numpy(), wanted)
