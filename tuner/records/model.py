@@ -48,6 +48,12 @@ class TrialPurpose(StrEnum):
     FINAL = "final"
 
 
+def disqualifies(failure: FailureKind, purpose: TrialPurpose) -> bool:
+    """Whether a failed trial speaks against all earlier ones of its candidate, which must not be served then.
+    A wrong result does anywhere. A crash or a timeout does in the finals, where the kernel had run well before."""
+    return failure is FailureKind.WRONG_RESULT or (purpose is TrialPurpose.FINAL and failure.is_of_kernel)
+
+
 class TrialStatus(StrEnum):
     OK = "ok"
     FAILED = "failed"

@@ -38,7 +38,7 @@ PyMeasureCallback = MeasureCallback
 
 
 class AddToDatabase(MeasureCallback):
-    """Commits each measured candidate to the run's database, and rejects what failed."""
+    """Commits each measured candidate to the run's database, and rejects what must not be served any more."""
 
     def apply(
         self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[MeasureCandidate],
@@ -50,9 +50,9 @@ class AddToDatabase(MeasureCallback):
         for candidate, result in zip(measure_candidates, runner_results):
             secs = None if result.error_msg or not result.run_secs else tuple(result.run_secs)
             record = TuningRecord(candidate.sch.trace, Workload(context.mod), secs, context.target, candidate.args_info)
-            if secs is None:
+            if result.disqualified:
                 database.reject(record)
-            else:
+            elif secs is not None:
                 database.commit_tuning_record(record)
 
 

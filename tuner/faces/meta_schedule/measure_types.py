@@ -39,10 +39,12 @@ class RunnerInput:
 
 @dataclass(frozen=True)
 class RunnerResult:
-    """Seconds of a call, one a repeat, or why there are none."""
+    """Seconds of a call, one a repeat, or why there are none.
+    `disqualified`: the result was wrong, or the kernel failed in the finals. Earlier times of it must not be served."""
 
     run_secs: list[float] | None
     error_msg: str | None
+    disqualified: bool = False
 
 
 class RunnerFuture:

@@ -30,6 +30,7 @@ from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
 from tuner.faces.meta_schedule.runner import Runner
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.model.guide import Guide
+from tuner.records.model import disqualifies
 from tuner.search.base import Proposal
 from tuner.search.population import is_costly
 from tuner.space.sketch import Sketch
@@ -156,6 +157,7 @@ def _tell(scheduler: TaskScheduler, index: int, proposal: Proposal, done: TrialD
     candidate = MeasureCandidate(schedule, tuple(ArgInfo.from_entry_func(context.mod)))
     error = None if done.failure is None else f"{done.failure}: {done.text}"
     built = BuilderResult(None, error)
-    ran = RunnerResult(None if error else list(done.samples), error)
+    disqualified = done.failure is not None and disqualifies(done.failure, done.purpose)
+    ran = RunnerResult(None if error else list(done.samples), error, disqualified)
     for callback in scheduler.callbacks:
         callback.apply(scheduler, index, [candidate], [built], [ran])

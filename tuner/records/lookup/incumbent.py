@@ -34,7 +34,7 @@ from tuner.records.db.schema import (
 )
 from tuner.records.db.types import utcnow
 from tuner.records.lookup.best import Evidence, elect
-from tuner.records.model import TrialPurpose
+from tuner.records.model import TrialPurpose, disqualifies
 from tuner.records.runs import catalog, results
 
 CONTENDERS = 32
@@ -85,8 +85,7 @@ def _is_rejected(row: Mapping[str, Any]) -> bool:
     """Whether a trial speaks against all earlier ones of its candidate."""
     if row["failure_kind"] is None or None in (row["key_id"], row["candidate_id"]):
         return False
-    kind = FailureKind(row["failure_kind"])
-    return kind is FailureKind.WRONG_RESULT or (row["purpose"] == TrialPurpose.FINAL and kind.is_of_kernel)
+    return disqualifies(FailureKind(row["failure_kind"]), TrialPurpose(row["purpose"]))
 
 
 def elect_best(connection: Connection, key_id: int, incumbent: int | None, finalists: Set[int] = frozenset()) -> None:

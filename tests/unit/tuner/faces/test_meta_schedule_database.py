@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,7 +24,9 @@ from tuner.faces.meta_schedule.databases.database import (
 )
 from tuner.faces.meta_schedule.databases.json_database import JSONDatabase
 from tuner.faces.meta_schedule.databases.sql_database import SQLDatabase
-from tuner.faces.meta_schedule.record import FAILED_S, ArgInfo, TuningRecord, Workload
+from tuner.faces.meta_schedule.measure_callback import AddToDatabase
+from tuner.faces.meta_schedule.measure_types import BuilderResult, RunnerResult
+from tuner.faces.meta_schedule.record import FAILED_S, ArgInfo, MeasureCandidate, TuningRecord, Workload
 
 ZEN = Target("llvm -mcpu=znver3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2")
 V3 = Target("llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2")
@@ -129,6 +133,26 @@ class TestEveryKind:
         assert database.query_tuning_record(matmul(), ZEN).target == V3
         database.commit_tuning_record(record(matmul(), 2, 1.5))
         assert database.query_tuning_record(matmul(), ZEN).run_secs == (1.5,)
+
+    def test_the_callback_rejects_what_is_disqualified_only(self, database):
+        database.commit_workload(matmul())
+        schedule = Schedule(matmul())
+        schedule.split(schedule.get_loops(schedule.get_block("C"))[0], [None, 4])
+        candidate = MeasureCandidate(schedule, tuple(ArgInfo.from_entry_func(matmul())))
+        run = SimpleNamespace(database=database, tasks=[SimpleNamespace(mod=matmul(), target=ZEN)])
+
+        def told(result: RunnerResult) -> TuningRecord | None:
+            AddToDatabase().apply(run, 0, [candidate], [BuilderResult(None, result.error_msg)], [result])
+            return database.query_tuning_record(matmul(), ZEN)
+
+        assert told(RunnerResult([1.0], None)) is not None
+        assert told(RunnerResult(None, "device_lost: the box is gone")) is not None
+        assert told(RunnerResult(None, "crash: in the finals", disqualified=True)) is None
+        assert told(RunnerResult([2.0], None)).run_secs == (2.0,)
+
+    def test_a_record_without_a_target_is_rejected_quietly(self, database):
+        database.commit_workload(matmul())
+        database.reject(replace(record(matmul(), 2), target=None))
 
     def test_an_unknown_module_has_no_answer(self, database):
         assert database.query_tuning_record(matmul(), ZEN) is None

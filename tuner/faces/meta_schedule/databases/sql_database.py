@@ -101,6 +101,8 @@ class SQLDatabase(Database):
         return True
 
     def reject(self, record: TuningRecord) -> bool:
+        if record.target is None:  # the store has none such
+            return True
         digest = candidate_digest(record.trace.to_json())
         device_class = self._own_fingerprint().device_class
         self._store.best.reject(record.workload.key, str(record.target), device_class, digest)
