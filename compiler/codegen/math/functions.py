@@ -13,6 +13,7 @@ from compiler.codegen.math import arc as math_arc
 from compiler.codegen.math import exact as math_exact
 from compiler.codegen.math import exp as math_exp
 from compiler.codegen.math import log as math_log
+from compiler.codegen.math import looked_up as math_looked_up
 from compiler.codegen.math import pow64 as math_pow64
 from compiler.codegen.math import scaled_exp as math_scaled_exp
 from compiler.codegen.math import trig as math_trig
@@ -47,6 +48,7 @@ _BY_DTYPE: dict[int, dict[str, Define]] = {
 # Instead, of float32 on a CPU with math_scaled_exp.FEATURES.
 _SCALED: dict[str, Define] = {
     "exp": math_scaled_exp.exp, OF_SMALL["exp"]: math_scaled_exp.exp, "sigmoid": math_scaled_exp.sigmoid,
+    "erf": math_looked_up.erf,
 }  # fmt: skip
 
 

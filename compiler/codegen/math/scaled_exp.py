@@ -11,6 +11,7 @@ from __future__ import annotations
 from compiler.codegen.math import tables as t
 from compiler.codegen.math.body import MathBody
 from compiler.codegen.math.exp import EXP2
+from compiler.codegen.math.registers import in_registers
 
 FEATURES = frozenset({"avx512f", "avx512dq", "avx512vl"})
 
@@ -41,19 +42,9 @@ def _power(m: MathBody, x: str, sign: float, factor: float) -> str:
 
 
 def _call(m: MathBody, name: str, args: list[str], choice: int | None) -> str:
-    """Call `llvm.x86.avx512.mask.<name>.ps`.
-    Few lanes take a part of a register, many take several registers."""
+    """Call `llvm.x86.avx512.mask.<name>.ps`."""
     width = min(max(m.lanes, 4), 16)
-    if m.lanes in (4, 8, 16):
-        return _instruction(m, name, width, args, choice)
-    if m.lanes < width:
-        made = _instruction(m, name, width, [_widened(m, a, width) for a in args], choice)
-        return _first(m, made, width)
-    parts = []
-    for at in range(0, m.lanes, width):
-        chosen = [_picked(m, a, [min(at + lane, m.lanes - 1) for lane in range(width)]) for a in args]
-        parts.append(_instruction(m, name, width, chosen, choice))
-    return _joined(m, parts, width)
+    return in_registers(m, args, width, lambda given: _instruction(m, name, width, given, choice))
 
 
 def _instruction(m: MathBody, name: str, lanes: int, args: list[str], choice: int | None) -> str:
@@ -68,36 +59,3 @@ def _instruction(m: MathBody, name: str, lanes: int, args: list[str], choice: in
     m.declared[full] = f"{ty} {full}({', '.join(kind for kind, _ in given)})"
     operands = ", ".join(f"{kind.removesuffix(' immarg')} {value}" for kind, value in given)
     return m.emit(f"call {ty} {full}({operands})")
-
-
-def _widened(m: MathBody, x: str, width: int) -> str:
-    """x in the first lanes of `width`."""
-    if m.lanes == 1:
-        return m.emit(f"insertelement <{width} x float> poison, float {x}, i64 0")
-    return _picked(m, x, [min(lane, m.lanes - 1) for lane in range(width)])
-
-
-def _first(m: MathBody, x: str, width: int) -> str:
-    if m.lanes == 1:
-        return m.emit(f"extractelement <{width} x float> {x}, i64 0")
-    return _shuffled(m, f"<{width} x float>", x, "poison", list(range(m.lanes)))
-
-
-def _picked(m: MathBody, x: str, lanes: list[int]) -> str:
-    return _shuffled(m, m.type, x, "poison", lanes)
-
-
-def _joined(m: MathBody, parts: list[str], width: int) -> str:
-    """The lanes of `parts` in one vector; those beyond m.lanes are dropped."""
-    while len(parts) > 1:
-        if len(parts) % 2:
-            parts.append(parts[-1])
-        ty = f"<{width} x float>"
-        parts = [_shuffled(m, ty, a, b, list(range(2 * width))) for a, b in zip(parts[::2], parts[1::2])]
-        width *= 2
-    return _first(m, parts[0], width) if width != m.lanes else parts[0]
-
-
-def _shuffled(m: MathBody, ty: str, a: str, b: str, lanes: list[int]) -> str:
-    order = ", ".join(f"i32 {lane}" for lane in lanes)
-    return m.emit(f"shufflevector {ty} {a}, {ty} {b}, <{len(lanes)} x i32> <{order}>")

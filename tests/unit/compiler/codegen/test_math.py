@@ -290,8 +290,8 @@ def test_steps_scales_and_classes(dtype: str) -> None:
         np.testing.assert_array_equal(agree([dtype], "bool", getattr(intrin, name), [a]), getattr(np, name)(a))
 
 
-@pytest.mark.parametrize("name", ["exp", "sigmoid"])
-def test_powers_have_the_same_bits_in_vectors_of_any_length(name: str) -> None:
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "erf"])
+def test_results_have_the_same_bits_in_vectors_of_any_length(name: str) -> None:
     """Instructions of AVX-512 for 4, 8 and 16 lanes are used in parts, or several times."""
     x = samples("float32")[::7]
     found = [
@@ -322,3 +322,23 @@ def test_powers_are_scaled_by_an_instruction_where_there_is_one(spec: str, scale
     text = compile_artifact(func, TARGETS[spec], name="main", keep=("asm",)).blobs["asm"].decode()
     assert ("vscalefps" in text) == scaled
     assert bool(re.search(r"v(cmp|max|min|pslld|blendm|or)\w*ps|vpslld", text)) != scaled
+
+
+@pytest.mark.parametrize(("spec", "looked_up"), [("avx2", False), ("avx512", True)])
+@pytest.mark.parametrize("lanes", [1, 8, 16, 32])
+def test_coefficients_of_erf_are_looked_up_in_registers_of_16(spec: str, looked_up: bool, lanes: int) -> None:
+    func = elementwise(["float32"], "float32", intrin.erf, 64, lanes)
+    text = compile_artifact(func, TARGETS[spec], name="main", keep=("asm",)).blobs["asm"].decode()
+    assert (text.count("vpermps") >= 6 * max(1, lanes // 16)) == looked_up
+
+
+@pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
+def test_erf_where_its_pieces_meet_and_end(cpu: Target) -> None:
+    meet = np.arange(0.5, 16) * 17 / 64
+    near = np.concatenate([at + np.linspace(-2e-3, 2e-3, 4001) for at in meet])
+    x = np.concatenate([near, [4, 5, 1e30, np.inf, 0, 1e-45, 1e-30, np.nan]]).astype("float32")
+    x = np.concatenate([x, -x])
+    got = by_machine(elementwise(["float32"], "float32", intrin.erf, len(x), 16), [x], cpu)
+    assert error(got, REFERENCE["erf"](x.astype(np.float64))).max() <= BOUNDS["erf"]
+    assert np.nanmax(np.abs(got)) == 1
+    np.testing.assert_array_equal(np.signbit(got[:-1]), np.signbit(x[:-1]))
