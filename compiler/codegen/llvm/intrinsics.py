@@ -356,6 +356,9 @@ def _masked_read(g: Gen, call: n.Call) -> n.BufferLoad | None:
         return None
     if not ops.is_const(no.value if isinstance(no, n.Broadcast) else no, 0):
         return None
+    (position,) = yes.indices
+    if not isinstance(position, n.Ramp) or not _safe(position.base):  # the place is computed in any case
+        return None
     mask: PrimExpr = n.Broadcast(condition, lanes)
     return replace(yes, predicate=mask if yes.predicate is None else n.And(mask, yes.predicate))
 

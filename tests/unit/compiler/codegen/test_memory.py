@@ -342,3 +342,19 @@ def test_lanes_outside_a_condition_are_zero(step: int, low: int, high: int, row:
     places = np.arange(lanes) * step
     wanted = np.where((places >= low) & (places < high) & (row < 1), values[places], 0)
     np.testing.assert_array_equal(result.numpy(), wanted)
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_a_place_is_not_looked_up_where_a_condition_forbids_it(lanes: int) -> None:
+    data, places, out = buffer("data", 64), buffer("places", 4, "int32"), buffer("out", lanes)
+    i, row = n.Var("i", "int32"), n.Var("row", "int32")
+    start = BufferLoad(places, (row,))
+    read = if_then_else(n.LT(row, ops.const(4)), BufferLoad(data, (ops.add(start, i),)), ops.const(0.0, "float32"))
+    func = function([data, places, out], loop(i, lanes, BufferStore(out, read, (i,)), ForKind.VECTORIZED), (row,))
+    values, result = np.arange(64, dtype="float32"), array(np.full(lanes, np.nan, "float32"))
+    main = load_artifact(compile_artifact(func, HOST, name="main"))["main"]
+    held = array(values), array(np.array([0, 8, 16, 24], "int32")), result
+    main(*held, 3)
+    np.testing.assert_array_equal(result.numpy(), values[24 : 24 + lanes])
+    main(*held, 1 << 28)  # a gigabyte behind the places
+    np.testing.assert_array_equal(result.numpy(), np.zeros(lanes))
