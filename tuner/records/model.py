@@ -49,7 +49,7 @@ class TrialPurpose(StrEnum):
 
 
 def disqualifies(failure: FailureKind, purpose: TrialPurpose) -> bool:
-    """Whether a failed trial speaks against all earlier ones of its candidate, which must not be served then.
+    """Whether a candidate must not be served after this failure, however fast it was before.
     A wrong result does anywhere. A crash or a timeout does in the finals, where the kernel had run well before."""
     return failure is FailureKind.WRONG_RESULT or (purpose is TrialPurpose.FINAL and failure.is_of_kernel)
 

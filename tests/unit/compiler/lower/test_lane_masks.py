@@ -1,4 +1,4 @@
-"""What is known of a mask: the lanes that are on, and the conditions that all lanes share."""
+"""Masks by lanes: those that are on, and the conditions that all lanes share."""
 
 from hypothesis import given
 from hypothesis import strategies as st
