@@ -31,6 +31,7 @@ APART = {
     "compiler/te/schedule/scan_stage.py": "scans only",
     "rpc_server/client/disco.py": "loaded for disco only",
     "rpc_server/machine/core_claims.py": "used by a command",
+    "tracker/farm_summary.py": "pure: tested without a farm",
     "tuner/build/preload.py": "imported last by the fork server",
     "tuner/engine/promptness.py": "settings of the interpreter, where its importer tunes",
     "tuner/faces/auto_scheduler/task_actions.py": "sets up the package",
