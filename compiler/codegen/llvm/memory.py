@@ -288,7 +288,8 @@ def _masked_load(
         column = None if first is None else _column(g, memory, position, expr.dtype, first)
         if column is not None:
             return column
-        if known.span is not None and _is_shuffled(g, expr, position):
+        free = not known.when or g.module.options.device is None  # zeros lie in this machine's memory
+        if free and known.span is not None and _is_shuffled(g, expr, position):
             return _picked(g, memory, position, expr.dtype, known)
     if not _is_unit_ramp(position):
         return _gather(g, memory, position, expr.dtype, mask)
