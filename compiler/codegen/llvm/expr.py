@@ -11,6 +11,7 @@ from compiler.codegen.llvm.index import index, narrow, widen
 from compiler.codegen.llvm.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
 from compiler.codegen.llvm.values import SIGNED, choose, compare, convert, float_op, intrinsic, splat, unary_float
 from compiler.codegen.llvm.whole_numbers import as_integer, narrowed, rounded
+from compiler.codegen.llvm.x86.few_values import few_values, looked_up
 from compiler.codegen.math.functions import math_call
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
@@ -319,4 +320,7 @@ def _cast(g: Gen, expr: n.Cast) -> str:
     inner = rounded(expr.value) if isinstance(expr.value, n.Cast) and element_of(expr.dtype) == "int32" else None
     if inner is not None:
         return as_integer(g, inner)
+    few = few_values(g, expr)
+    if few is not None:
+        return looked_up(g, few)
     return convert(g, g.value(expr.value), expr.value.dtype, expr.dtype)

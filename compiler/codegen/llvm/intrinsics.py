@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.codegen.llvm import graph_calls, packed_calls
-from compiler.codegen.llvm.amx import AMX_PRODUCTS, amx_product, amx_rows
-from compiler.codegen.llvm.dot_products import DOT_PRODUCTS, dot_product
 from compiler.codegen.llvm.gen import Gen, emits
 from compiler.codegen.llvm.memory import address, element_pointer
 from compiler.codegen.llvm.types import (
@@ -23,6 +21,8 @@ from compiler.codegen.llvm.types import (
     memory_type,
 )
 from compiler.codegen.llvm.values import choose, compare, convert, float_op, intrinsic, unary_float
+from compiler.codegen.llvm.x86.amx import AMX_PRODUCTS, amx_product, amx_rows
+from compiler.codegen.llvm.x86.dot_products import DOT_PRODUCTS, dot_product
 from compiler.codegen.math.exp import SMALL
 from compiler.codegen.math.functions import NAMES, OF_SMALL, math_call
 from compiler.codegen.nvptx import threads as ptx_threads

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from compiler.codegen.llvm import expr, intrinsics, memory  # noqa: F401  (they register their emitters)
-from compiler.codegen.llvm.amx import ask_for_tiles, uses_tiles
+from compiler.codegen.llvm import expr, intrinsics, loads, stores  # noqa: F401  (they register their emitters)
 from compiler.codegen.llvm.gen import CodegenOptions, Gen, KernelStorage, ModuleText
 from compiler.codegen.llvm.stmt import emit
 from compiler.codegen.llvm.types import bits_of, code_of, llvm_type
 from compiler.codegen.llvm.writer import FunctionWriter
+from compiler.codegen.llvm.x86.amx import ask_for_tiles, uses_tiles
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar
 from compiler.ir.visit import walk

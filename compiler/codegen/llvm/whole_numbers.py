@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.codegen.llvm.gen import Gen
-from compiler.codegen.llvm.packed_bytes import PACKED, packed
 from compiler.codegen.llvm.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
 from compiler.codegen.llvm.values import choose, convert, intrinsic
+from compiler.codegen.llvm.x86.packed_bytes import PACKED, packed
 from compiler.dtype import element_of, with_lanes
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
