@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
 from compiler.lower.loops.prefetch_group import NEXT_GROUP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.ops import as_int
-from tuner.space.analysis import BlockAccess, BlockAxis
+from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo
 from tuner.space.cpu.contraction_sizes import (
     MEMORY_BOUND,
     UNROLLS,
@@ -92,7 +92,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: ContractionWork) -> Non
     # fused only now: what a tile covers is plain to see while each axis has its own loop
     sch.parallel(fuse_all(sch, parallel))
     _into_registers(sch, block, reduce_loops[0], [*unrolled, *m_tile, v_tile], v_lane, depth=len(m_tile) + 2)
-    if shape.ahead and shape.pack and reduce_loops[0] not in unrolled:
+    if shape.ahead and shape.pack and work.unpacking is None and reduce_loops[0] not in unrolled:
         sch.annotate(reduce_loops[0], SOFTWARE_PREFETCH, NEXT_GROUP)
     (transposed_tail if shape.across else vectorize_tail)(sch, writer, lanes, depth=1 + len(inside))
 
@@ -253,6 +253,9 @@ def _pack_operands(
             panel = Panel(access, dim, vectors, lanes, made_by)
             ahead = access.buffer.name in work.free
             narrow = ahead and (roles.m is None or roles.m.extent <= MEMORY_BOUND)
+            if work.unpacking is not None:
+                _order_narrow(sch, work, work.unpacking, panel)
+                panel = replace(panel, together=_held_together(work.unpacking, panel))
             pack(sch, block, panel, None if ahead or shape.rows_outer else at, ahead, narrow)
     if (shape.pack_rows or shape.kept) and roles.scalar_operand is not None and roles.m is not None:
         access = info.inputs[roles.scalar_operand]
@@ -264,6 +267,24 @@ def _pack_operands(
     elif roles.scalar_operand is not None and _widened_for_many(work):
         access = info.inputs[roles.scalar_operand]
         _widen_rows(sch, block, access, lanes, ahead=access.buffer.name in work.free)
+
+
+def _order_narrow(sch: Schedule, work: ContractionWork, unpacking: BlockInfo, panel: Panel) -> None:
+    """Copy what `unpacking` fills panels from, in their order, ahead of all calls where that may be.
+    It comes from memory, and is read from its beginning to its end."""
+    [column] = unpacking.output.axes_by_dim[panel.dim]
+    for access in unpacking.inputs:
+        dim = panel_dim(access, column)
+        if access.buffer.name in work.free and dim is not None:
+            own = replace(panel, access=access, dim=dim, made_by=None)
+            pack(sch, sch.get_block(unpacking.name), own, None, ahead=True, narrow=True)
+
+
+def _held_together(unpacking: BlockInfo, panel: Panel) -> int:
+    """Rows of a panel that a number holds which `unpacking` makes them of; 1 if that does not divide all rows."""
+    made, held = (_elements(access) for access in (unpacking.output, unpacking.inputs[0]))
+    rows, together = as_int(unpacking.output.buffer.shape[panel.dim - 1]) or 1, max(1, made // held)
+    return together if panel.dim and rows % together == 0 else 1
 
 
 def _widened_for_many(work: ContractionWork) -> bool:

@@ -88,7 +88,8 @@ class ContractionWork:
     """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine.
     `epilogue` names an elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's
     name. `free` has the names of layout-free operands. `padding` is a block that pads an operand of which each task
-    reads a part of its own. With `edges`, an image is read under masks instead, row by row."""
+    reads a part of its own. With `edges`, an image is read under masks instead, row by row. `unpacking` is the block
+    that makes the packed vector operand of narrower numbers."""
 
     info: BlockInfo
     roles: Roles
@@ -99,6 +100,7 @@ class ContractionWork:
     free: frozenset[str] = frozenset()
     padding: str | None = None
     edges: bool = False
+    unpacking: BlockInfo | None = None
 
 
 def depths(info: BlockInfo, offered: tuple[int, ...] = _DEPTHS) -> tuple[int, ...]:

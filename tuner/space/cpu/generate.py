@@ -130,7 +130,9 @@ def _units_for(main: BlockInfo, roles: Roles, target: Target) -> tuple[TileUnit 
 def _ahead(func: PrimFunc, shape: ContractionShape, main: BlockInfo, roles: Roles) -> ContractionShape:
     """The shape with operands packed ahead of time where the function lets it."""
     packed = [roles.vector_operand if shape.pack else None, roles.scalar_operand if shape.pack_rows else None]
-    ahead = any(_is_free(func, main, i) for i in packed)
+    unpacking = unpacked_block(func, main, roles) if shape.pack and not shape.flat else None
+    from_free = unpacking is not None and any(i.buffer in layout_free(func) for i in unpacking.inputs)
+    ahead = from_free or any(_is_free(func, main, i) for i in packed)
     return replace(shape, ahead=ahead and not shape.padded)
 
 
@@ -327,7 +329,8 @@ def _contraction(
     assert roles is not None  # padding and inlining leave the axes as they are
     making = columns if flat is not None and flat.by_pixels else unfolded
     made_by = {b.output.buffer.name: b.name for b in blocks if b.name in making or (grown and _fills(b, main))}
-    if shape.pack and not shape.flat and (unpacking := unpacked_block(sch.func, main, roles)) is not None:
+    unpacking = unpacked_block(sch.func, main, roles) if shape.pack and not shape.flat else None
+    if unpacking is not None:
         made_by[unpacking.output.buffer.name] = unpacking.name
     # a filled tile would end in two places, at a vector where it is summed and at a pixel where it is written
     epilogue = None if shape.deep or shape.filled else epilogue_of(sch.func, main, blocks)
@@ -345,7 +348,8 @@ def _contraction(
         if info.injective and info.name not in apart and info.name not in moved:
             spread(sch, info, hardware.lanes)
     free = frozenset(buffer.name for buffer in layout_free(func)) if shape.ahead else frozenset[str]()
-    tile(sch, recorder, ContractionWork(main, roles, shape, hardware, epilogue, made_by, free, padding, edges))
+    work = ContractionWork(main, roles, shape, hardware, epilogue, made_by, free, padding, edges, unpacking)
+    tile(sch, recorder, work)
     for moving in moved:
         sch.compute_inline(sch.get_block(moving))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)

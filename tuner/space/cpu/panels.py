@@ -29,13 +29,15 @@ _LINE = 64  # bytes of the cache
 @dataclass(frozen=True)
 class Panel:
     """An operand and how its panels are made: `dim` is cut in tiles of `size` × `lanes` elements.
-    `made_by` names the block that makes the operand here (one that pads it); without one the operand is copied."""
+    `made_by` names the block that makes the operand here (one that pads it); without one the operand is copied.
+    So many rows are made `together`, of numbers that hold one of each."""
 
     access: BlockAccess
     dim: int
     size: ExprRV
     lanes: int
     made_by: str | None = None
+    together: int = 1
 
 
 def panel_dim(access: BlockAccess, axis: int) -> int | None:
@@ -62,6 +64,11 @@ def pack(
     others = [loop for d, loop in enumerate(loops) if d != panel.dim]
     if panel.dim == rank - 1 and panel.lanes > 1:
         tile, vector, lane = sch.split(loops[panel.dim], [None, panel.size, panel.lanes])
+        if panel.together > 1:
+            *others, along = others
+            *both, row = sch.split(along, [None, panel.together])
+            others = [*others, *both, row]
+            sch.unroll(row)
         if at is not None and _fills_lines(panel) and _reads_straight(sch, copy):
             sch.reorder(*others, tile, vector, lane)
         else:

@@ -71,7 +71,7 @@ def check(func: PrimFunc, wanted: np.ndarray, *args: np.ndarray) -> None:
 
 
 @settings(max_examples=6, deadline=None)
-@given(rows=st.integers(1, 10), columns=st.integers(17, 90), blocks=st.integers(2, 6), free=st.booleans())
+@given(rows=st.integers(1, 20), columns=st.integers(17, 90), blocks=st.integers(2, 6), free=st.booleans())
 def test_weights_of_four_bits(rows, columns, blocks, free):
     func = four_bits(rows, columns, blocks * BLOCK)
     if free:
@@ -84,13 +84,18 @@ def test_weights_of_four_bits(rows, columns, blocks, free):
     check(func, x @ of_four_bits(bits, scales), x, bits, scales)
 
 
-def test_packed_weights_keep_their_width():
-    func = four_bits(2, 64, 32).with_attr(LAYOUT_FREE, [1, 2])
-    for sketch in generate(func, TARGET):
+@pytest.mark.parametrize("rows", [2, 16])
+def test_packed_weights_keep_their_width(rows):
+    """Those that are unpacked into panels, too: for 16 rows."""
+    func = four_bits(rows, 64, 32).with_attr(LAYOUT_FREE, [1, 2])
+    sketches = [s for s in generate(func, TARGET) if "ahead" in s.name]
+    assert sketches
+    for sketch in sketches:
         point = sketch.random(np.random.default_rng(0), 512)
         scheduled = at_point(func, sketch, point)
-        packed = [b for b in blocks_of(scheduled) if b.name == "bits_global"]
-        assert [b.output.buffer.dtype for b in packed] == ["uint8"]
+        packed = {b.name: b.output.buffer.dtype for b in blocks_of(scheduled)}
+        assert packed["bits_global"] == "uint8"
+        assert (packed.get("scales_global") == "float32") == (rows > 8)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
