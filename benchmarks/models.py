@@ -21,7 +21,8 @@ limits them.
 
 `--keep` is a folder for what is built and tuned. A later run of the same models with it only times them: runtimes are
 compared within minutes, while a machine that others use, too, is at its best. It does not notice that the compiler or
-the machine changed: each version and machine needs a folder of its own.
+the machine changed: each machine needs a folder of its own, and `--rebuild` builds all models of a folder again with
+the compiler as it is now, tuned ones from the records of their tuning.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,8 +72,11 @@ def main() -> None:
     )
     parser.add_argument("--profile", type=Path, help="the file for the longest kernels of each model")
     parser.add_argument("--keep", type=Path, help="a folder for built and tuned models, which a later run takes")
+    parser.add_argument("--rebuild", action="store_true", help="build the models in --keep again, from their records")
     parser.add_argument("--quick", action="store_true", help="small networks, one thread, one trial and round")
     args = parser.parse_args()
+    if args.rebuild and not args.keep:
+        parser.error("--rebuild needs --keep FOLDER, where the records are")
     if args.quick:
         chosen = args.models if args.models != list(MODELS) else list(NETWORKS)
         args.models = [name for name in chosen if name.startswith("small")]
@@ -89,7 +94,7 @@ def main() -> None:
         args.keep.mkdir(parents=True, exist_ok=True)
     with nullcontext(str(args.keep)) if args.keep else tempfile.TemporaryDirectory() as name:
         for model in args.models:
-            case = Case.make(model, Path(name), args.precision)
+            case = Case.make(model, Path(name), args.precision, args.rebuild)
             for threads in dict.fromkeys(args.threads):
                 for row in rows(case, threads, kinds, peers, pythons, args.rounds, args.cpu, ratios):
                     print(row, flush=True)
@@ -114,13 +119,14 @@ class Kind:
 
 @dataclass(frozen=True)
 class Case:
-    """A model's file, its inputs, and what float64 makes of them."""
+    """A model's file, its inputs, and what float64 makes of them. `rebuild`: from the records of an earlier tuning."""
 
     name: str
     model: Path
     inputs: Path
     wanted: Any
     precision: str = "float32"
+    rebuild: bool = False
     made: dict[tuple[int, str], Path] = field(default_factory=dict)
 
     def built(self, threads: int, kind: Kind) -> Path:
@@ -130,7 +136,7 @@ class Case:
         return self.made[threads, kind.title]
 
     @staticmethod
-    def make(name: str, folder: Path, precision: str = "float32") -> Case:
+    def make(name: str, folder: Path, precision: str = "float32", rebuild: bool = False) -> Case:
         made = NETWORKS[name]()
         path, inputs = folder / f"{name}.onnx", folder / f"{name}.npz"
         rng, given = np.random.default_rng(1), {}
@@ -143,7 +149,7 @@ class Case:
         made = quantised(made, given) if precision == "int8" else made
         onnx.save(made, path)
         wanted = by_reference(made, given) if precision == "int8" else in_float64(made, given)
-        return Case(name, path, inputs, wanted, precision)
+        return Case(name, path, inputs, wanted, precision, rebuild)
 
 
 def in_float64(model: Any, given: dict[str, Any]) -> Any:
@@ -232,49 +238,62 @@ def kept(case: Case, threads: int, kind: Kind) -> Made:
     """The model as a file beside the case's: built before with as many trials, or now."""
     path = case.model.with_suffix(f".{case.precision}.{threads}.{kind.title.replace(' ', '-')}.tunefarm")
     note, asked = path.with_suffix(".json"), [kind.trials, kind.mean_trials]
-    if path.exists() and note.exists():
-        known = json.loads(note.read_text())
-        if known["asked"] == asked:
-            return Made(known["build_s"], known["tuning_s"], known["trials"], path)
-    made = build(case, threads, kind, path)
+    known = json.loads(note.read_text()) if path.exists() and note.exists() else {}
+    before = None if known.get("asked") != asked else Made(known["build_s"], known["tuning_s"], known["trials"], path)
+    if before is not None and not case.rebuild:
+        return before
+    made = build(case, threads, kind, path, before)
     note.write_text(
         json.dumps({"asked": asked, "build_s": made.build_s, "tuning_s": made.tuning_s, "trials": made.trials})
     )
     return made
 
 
-def build(case: Case, threads: int, kind: Kind, path: Path) -> Made:
-    """The model as a file for this machine, its kernels tuned or drafted."""
-    from compiler.driver.kernel_schedules import KernelSchedules, asked, kernel_schedules
+def build(case: Case, threads: int, kind: Kind, path: Path, before: Made | None = None) -> Made:
+    """The model as a file for this machine, its kernels tuned or drafted. A tuned model's records are beside it, and
+    those of `before` are taken instead of new ones."""
     from compiler.target.target import Target
     from tunefarm import meta_schedule, relax
     from tunefarm.relax.frontend.onnx import from_onnx
     from tuner.faces import kernel_schedules as drafts
-    from tuner.search.drafted import drafted
 
     target = Target(f"{Target.host()} -num-cores={threads}")
     began = time.perf_counter()
     module = from_onnx(onnx.load(case.model))
     module = shortened(module) if case.precision == "bfloat16" else module
-    tuning_s, total = 0.0, 0
     drafts._picked.clear()
     if not kind.trials:
-        schedules = asked()
-        if not kind.with_model:
-            schedules = KernelSchedules(
-                pick=lambda func, target: None if (s := drafted(func, target, with_model=False)) is None else s.func
-            )
-        with kernel_schedules(schedules):
+        with without_model() if not kind.with_model else nullcontext():
             relax.build(module, target, exec_mode="compiled").export_library(str(path))
         return Made(time.perf_counter() - began, path=path)
-    integration = meta_schedule.relax_integration
+    integration, records = meta_schedule.relax_integration, path.with_suffix(".records")
+    again = before is not None and records.exists()
     started = time.perf_counter()
     total = kind.mean_trials * len(integration.extract_tasks(module, target))
-    with tempfile.TemporaryDirectory() as folder:
-        database = integration.tune_relax(module, None, target, folder, total, max_trials_per_task=kind.trials, seed=0)
-        tuning_s = time.perf_counter() - started
-        integration.compile_relax(database, module, target, None).export_library(str(path))
-    return Made(time.perf_counter() - began - tuning_s, tuning_s, total, path)
+    database: Any
+    if again:
+        database = meta_schedule.database.JSONDatabase(work_dir=str(records))
+    else:
+        shutil.rmtree(records, ignore_errors=True)
+        database = integration.tune_relax(
+            module, None, target, str(records), total, max_trials_per_task=kind.trials, seed=0
+        )
+    tuning_s = time.perf_counter() - started
+    integration.compile_relax(database, module, target, None).export_library(str(path))
+    build_s = time.perf_counter() - began - tuning_s
+    return Made(build_s, before.tuning_s if before is not None and again else tuning_s, total, path)
+
+
+def without_model() -> AbstractContextManager[object]:
+    """Builds inside draft without the shipped cost model."""
+    from compiler.driver.kernel_schedules import KernelSchedules, kernel_schedules
+    from tuner.search.drafted import drafted
+
+    def pick(func: Any, target: Any) -> Any:
+        found = drafted(func, target, with_model=False)
+        return None if found is None else found.func
+
+    return kernel_schedules(KernelSchedules(pick=pick))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+_PAUSE_S = 0.2  # onnxruntime's threads wait busily for 0.05 s after a run
 
 
 class PeerProcess:
@@ -28,8 +31,9 @@ class PeerProcess:
         self.ready = self._answer()
 
     def sample(self) -> None:
-        """Have it run once."""
+        """Have it run once, after a pause: threads of the runtime before it may wait busily for more work."""
         assert self._process.stdin is not None
+        time.sleep(_PAUSE_S)
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         found = self._answer()
