@@ -281,7 +281,7 @@ def _order_narrow(sch: Schedule, work: ContractionWork, unpacking: BlockInfo, pa
 
 
 def _held_together(unpacking: BlockInfo, panel: Panel) -> int:
-    """Rows of a panel that a number holds which `unpacking` makes them of; 1 if that does not divide all rows."""
+    """Rows of a panel that one packed number holds; 1 where that does not divide all rows."""
     made, held = (_elements(access) for access in (unpacking.output, unpacking.inputs[0]))
     rows, together = as_int(unpacking.output.buffer.shape[panel.dim - 1]) or 1, max(1, made // held)
     return together if panel.dim and rows % together == 0 else 1
