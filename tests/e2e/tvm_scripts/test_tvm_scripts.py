@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import runpy
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -15,7 +14,7 @@ import pytest
 
 from compiler.runtime.core import registry
 from tests.kit.places import TESTS
-from tunefarm import as_tvm
+from tests.kit.tvm_names.installed import tvm_installed
 from tuner.faces.auto_scheduler.workload_registry import WORKLOAD_FUNC_REGISTRY
 
 HERE = TESTS / "e2e" / "tvm_scripts"
@@ -24,13 +23,8 @@ OUTPUTS = json.loads((HERE / "outputs.json").read_text())
 
 @pytest.fixture(scope="module", autouse=True)
 def tvm_is_tunefarm() -> Iterator[None]:
-    before = set(sys.modules)
-    as_tvm.install()
-    yield
-    as_tvm.uninstall()
-    for name in {*sys.modules} - before:
-        if name.partition(".")[0] == "tvm":
-            del sys.modules[name]
+    with tvm_installed():
+        yield
 
 
 def test_every_program_has_its_output() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import sys
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
@@ -14,8 +13,9 @@ import pytest
 
 import tunefarm as tvm
 from compiler.driver.build import InputError
+from tests.kit.tvm_names.installed import tvm_installed
 from tests.kit.tvm_names.standing import field
-from tunefarm import as_tvm, te, tir
+from tunefarm import te, tir
 from tunefarm.submodules import PARTS
 
 SUBMODULES = {
@@ -304,13 +304,8 @@ class Module:
 
 @pytest.fixture
 def tvm_is_tunefarm() -> Iterator[None]:
-    before = set(sys.modules)
-    as_tvm.install()
-    yield
-    as_tvm.uninstall()
-    for name in {*sys.modules} - before:
-        if name.partition(".")[0] == "tvm":
-            del sys.modules[name]
+    with tvm_installed():
+        yield
 
 
 def test_modules_are_the_same_under_the_names_of_tvm_and_found_as_before_under_their_own(tvm_is_tunefarm: None) -> None:
