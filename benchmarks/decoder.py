@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import onnx
 from model_parts.decoding import Decoder
-from model_parts.peer_process import PeerProcess
+from model_parts.peer_process import PeerProcess, take_turns
 from models import Case as ModelCase
 from models import Kind, build, in_float64
 
@@ -125,9 +125,7 @@ def rows(
             ready.append(Runtime(title, pythons.get(title, sys.executable), graphs, case, threads))
             closing.callback(ready[-1].close)
         running = [runtime for runtime in ready if runtime.ready is not None]
-        for _ in range(rounds):
-            for runtime in running:
-                runtime.sample()
+        take_turns(running, rounds)
         peers = [runtime for runtime in running if runtime.title != "tunefarm"]
         rate = max((peer.median("rate", cpu) for peer in peers), default=None)
         first = min((peer.median("first_ms", cpu) for peer in peers), default=None)

@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 import onnx
 from model_parts.networks import HELD_OUT, NETWORKS
-from model_parts.peer_process import PeerProcess
+from model_parts.peer_process import PeerProcess, take_turns
 from model_parts.precisions import PRECISIONS, TOLERANCES, by_reference, quantised, shortened
 from model_parts.profiles import profile_section
 from onnx import TensorProto, numpy_helper
@@ -208,9 +208,7 @@ def rows(
         for runtime in ready:
             closing.callback(runtime.close)
         running = [runtime for runtime in ready if runtime.ready is not None]
-        for _ in range(rounds):
-            for runtime in running:
-                runtime.sample()
+        take_turns(running, rounds)
         others = [runtime.milliseconds(cpu) for runtime in running if runtime.title in peers]
         for runtime in running if others else []:
             if runtime.title not in peers:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-
-_PAUSE_S = 0.2  # onnxruntime's threads wait busily for 0.05 s after a run
 
 
 class PeerProcess:
@@ -31,9 +28,8 @@ class PeerProcess:
         self.ready = self._answer()
 
     def sample(self) -> None:
-        """Have it run once, after a pause: threads of the runtime before it may wait busily for more work."""
+        """Have it run once."""
         assert self._process.stdin is not None
-        time.sleep(_PAUSE_S)
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         found = self._answer()
@@ -57,3 +53,11 @@ class PeerProcess:
                 return found
         print(f"{self.title}: {self._process.stderr.read().strip().splitlines()[-1:]}", file=sys.stderr)
         return None
+
+
+def take_turns(runtimes: Sequence[PeerProcess], rounds: int) -> None:
+    """Have each run once a round. Each round begins with another, so that none always follows the same one."""
+    for at in range(rounds):
+        first = at % max(1, len(runtimes))
+        for runtime in (*runtimes[first:], *runtimes[:first]):
+            runtime.sample()

@@ -21,6 +21,9 @@ import numpy as np  # noqa: E402  (reads the number of threads when it is import
 _PATIENCE_S = 300.0  # TVM's workers import TVM within the limit, which takes longer than 30 s on a busy machine
 _SAMPLE_S = 0.2
 """A sample is the mean of calls for so long, and of one call at least."""
+_WARM_S = 0.1
+"""Calls for so long come before it. Threads of the runtime before may wait busily meanwhile, onnxruntime's for 0.05 s;
+a pause would leave the cores idle, and slower for a while. Calls that take longer than a sample need none."""
 
 
 def tunefarm(model, threads):
@@ -156,7 +159,11 @@ def main():
     call()
     megabytes = peak_megabytes()
     print(json.dumps({"ready_s": seconds, "megabytes": megabytes, **SPENT}), flush=True)
+    spent, calls = 0.0, 1
     for _ in sys.stdin:
+        began = time.perf_counter()
+        while spent / calls < _SAMPLE_S and time.perf_counter() - began < _WARM_S:
+            call()
         began, busy, calls = time.perf_counter(), time.process_time(), 0
         while calls == 0 or time.perf_counter() - began < _SAMPLE_S:
             call()
