@@ -16,8 +16,9 @@ gets the model as onnxruntime quantises it (QDQ).
 
 Untuned kernels are drafted, each build as if it were the machine's first. The record store is empty. A star marks
 models whose kernels the shipped cost model has not seen. `--without-model` adds a row drafted without it. At the end
-come geometric means of the ratios. `--profile` writes the ten longest kernels of each model as Markdown, with what
-limits them.
+come geometric means of the ratios, and how fast the machine was: its peaks are measured before each model's rounds,
+as others may use its memory and caches, too. `--profile` writes the ten longest kernels of each model as Markdown,
+with what limits them.
 
 `--keep` is a folder for what is built and tuned. A later run of the same models with it only times them: runtimes are
 compared within minutes, while a machine that others use, too, is at its best. It does not notice that the compiler or
@@ -35,10 +36,11 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -48,6 +50,9 @@ from model_parts.precisions import PRECISIONS, TOLERANCES, by_reference, quantis
 from model_parts.profiles import profile_section
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
+
+if TYPE_CHECKING:
+    from compiler.runtime.measure.peaks import Peaks
 
 HERE = Path(__file__).parent
 MODELS = (
@@ -86,6 +91,7 @@ def main() -> None:
     print("| model | threads | runtime | ms | of the fastest peer | build s | tuning s | trials | MB | error |")
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     ratios: dict[tuple[int, str], list[float]] = {}
+    peaks: dict[int, list[Peaks]] = {}
     kinds = [Kind("tunefarm untuned")]
     kinds += [Kind("tunefarm without model", with_model=False)] if args.without_model else []
     kinds += [Kind("tunefarm tuned", args.trials, mean_trials=args.mean_trials or args.trials)] if args.trials else []
@@ -96,7 +102,7 @@ def main() -> None:
         for model in args.models:
             case = Case.make(model, Path(name), args.precision, args.rebuild)
             for threads in dict.fromkeys(args.threads):
-                for row in rows(case, threads, kinds, peers, pythons, args.rounds, args.cpu, ratios):
+                for row in rows(case, threads, kinds, peers, pythons, args.rounds, args.cpu, ratios, peaks):
                     print(row, flush=True)
             if args.profile:
                 with args.profile.open("a") as page:
@@ -104,6 +110,9 @@ def main() -> None:
     for (threads, title), found in sorted(ratios.items()):
         print(f"\n{title}, {threads} threads: {statistics.geometric_mean(found):.2f} of the fastest peer, "
               f"least {min(found):.2f}, {len(found)} models")  # fmt: skip
+    for threads, measured in sorted(peaks.items()):
+        print(f"\nthe machine, {threads} threads: {least_to_most([p.flops for p in measured])} GFLOP/s, "
+              f"{least_to_most([p.bytes for p in measured])} GB/s")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -192,9 +201,9 @@ class Made:
 
 def rows(
     case: Case, threads: int, kinds: list[Kind], peers: list[str], pythons: dict[str, str], rounds: int, cpu: bool,
-    ratios: dict[tuple[int, str], list[float]],
+    ratios: dict[tuple[int, str], list[float]], peaks: dict[int, list[Peaks]],
 ) -> list[str]:  # fmt: skip
-    """The table's rows of one model on so many threads. Adds to `ratios`, by threads and title."""
+    """The table's rows of one model on so many threads. Adds to `ratios`, by threads and title, and to `peaks`."""
     with ExitStack() as closing:
         ready = []
         for kind in kinds:
@@ -208,6 +217,7 @@ def rows(
         for runtime in ready:
             closing.callback(runtime.close)
         running = [runtime for runtime in ready if runtime.ready is not None]
+        peaks.setdefault(threads, []).append(peaks_now(threads))
         take_turns(running, rounds)
         others = [runtime.milliseconds(cpu) for runtime in running if runtime.title in peers]
         for runtime in running if others else []:
@@ -215,6 +225,19 @@ def rows(
                 key = threads, f"{runtime.title}{', unseen models' if case.name in HELD_OUT else ''}"
                 ratios.setdefault(key, []).append(min(others) / runtime.milliseconds(cpu))
         return [row(case, threads, runtime, min(others, default=None), cpu) for runtime in ready]
+
+
+def peaks_now(threads: int) -> Peaks:
+    """The machine's peaks as it is now: others may use it, too."""
+    from compiler.runtime.measure.peaks import measured_peaks
+
+    measured_peaks.cache_clear()
+    return measured_peaks(threads)
+
+
+def least_to_most(rates: Sequence[float]) -> str:
+    """Rates in thousand millions a second."""
+    return f"{min(rates) / 1e9:.0f} to {max(rates) / 1e9:.0f}"
 
 
 def row(case: Case, threads: int, runtime: Runtime, fastest: float | None, cpu: bool) -> str:
