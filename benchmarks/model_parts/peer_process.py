@@ -56,8 +56,8 @@ class PeerProcess:
 
 
 def take_turns(runtimes: Sequence[PeerProcess], rounds: int) -> None:
-    """Have each run once a round. Each round begins with another, so that none always follows the same one."""
-    for at in range(rounds):
-        first = at % max(1, len(runtimes))
-        for runtime in (*runtimes[first:], *runtimes[:first]):
-            runtime.sample()
+    """Have each run once a round, in another order each time, so that none always follows the same one."""
+    order = np.random.default_rng(0)
+    for _ in range(rounds):
+        for place in order.permutation(len(runtimes)):
+            runtimes[place].sample()
