@@ -70,6 +70,7 @@ def picked(g: Gen, memory: KernelStorage, position: n.Ramp, dtype: str, mask: La
 
 
 def some_elements(g: Gen, memory: KernelStorage, pointer: str, align: int, vector: str, mask: LaneMask) -> str:
+    """Load neighbours: all of them, or those in `mask`, and 0 for the others."""
     if all(mask.on):
         return read_at(g, memory, pointer, vector, align)
     return seen_before(g, memory, masked(g, pointer, align, vector, len(mask.on), mask_operand(g, mask)))

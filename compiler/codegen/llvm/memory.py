@@ -58,6 +58,7 @@ def pointers(g: Gen, memory: KernelStorage, position: PrimExpr, dtype: str) -> s
 
 
 def flat_position(g: Gen, buffer: n.Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    """The only index. Raises CodegenError for a buffer of several dimensions."""
     if len(indices) != 1:
         raise CodegenError(
             f"buffer {buffer.name!r} of {g.symbol} is indexed with {len(indices)} dimensions",
@@ -67,6 +68,7 @@ def flat_position(g: Gen, buffer: n.Buffer, indices: tuple[PrimExpr, ...]) -> Pr
 
 
 def is_unit_ramp(position: PrimExpr) -> bool:
+    """Whether lanes are neighbours in memory, in order."""
     return isinstance(position, n.Ramp) and isinstance(position.stride, n.IntImm) and position.stride.value == 1
 
 
@@ -89,6 +91,7 @@ def read(g: Gen, buffer: n.Buffer, rhs: str) -> str:
 
 
 def seen_before(g: Gen, memory: KernelStorage, rhs: str) -> str:
+    """Return the value of `rhs`, which reads `memory`, or that of an equal earlier read."""
     seen = g.w.loaded.setdefault(memory.pointer, {})
     name = seen.get(rhs)
     if name is None:
@@ -97,7 +100,7 @@ def seen_before(g: Gen, memory: KernelStorage, rhs: str) -> str:
 
 
 def forget(g: Gen, memory: KernelStorage) -> None:
-    """After a store: loads from that memory must be made again."""
+    """Note a store: loads from that memory must be made again."""
     if g.noalias or memory.private:
         g.w.loaded.pop(memory.pointer, None)
     else:
