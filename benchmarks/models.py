@@ -23,7 +23,8 @@ with what limits them.
 `--keep` is a folder for what is built and tuned. A later run of the same models with it only times them: runtimes are
 compared within minutes, while a machine that others use, too, is at its best. It does not notice that the compiler or
 the machine changed: each machine needs a folder of its own, and `--rebuild` builds all models of a folder again with
-the compiler as it is now, tuned ones from the records of their tuning.
+the compiler as it is now, tuned ones from the records of their tuning. Those that have no records there are tuned
+again.
 """
 
 from __future__ import annotations

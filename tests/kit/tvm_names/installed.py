@@ -14,8 +14,10 @@ def tvm_installed() -> Iterator[None]:
     """Imports of tvm find tunefarm, and afterwards no module of that name is left."""
     before = set(sys.modules)
     as_tvm.install()
-    yield
-    as_tvm.uninstall()
-    for name in {*sys.modules} - before:
-        if name.partition(".")[0] == "tvm":
-            del sys.modules[name]
+    try:
+        yield
+    finally:
+        as_tvm.uninstall()
+        for name in {*sys.modules} - before:
+            if name.partition(".")[0] == "tvm":
+                del sys.modules[name]

@@ -35,6 +35,7 @@ from tuner.space.recorder import Recorder
 
 _UNROLLED = 8  # products of a sum's innermost loop that are written out
 _UNROLLED_PIXELS = 3  # neighbours share pixels, which LLVM keeps from one column of a window to the next
+_IN_A_BYTE = 8  # packed numbers at most
 _OFTEN = 8  # vectors of results that a row's number goes into, so that it is worth widening once
 
 
@@ -272,9 +273,11 @@ def _pack_operands(
 def _order_narrow(sch: Schedule, work: ContractionWork, unpacking: BlockInfo, panel: Panel) -> None:
     """Copy what `unpacking` fills panels from, in their order, ahead of all calls where that may be.
     It comes from memory, and is read from its beginning to its end."""
-    [column] = unpacking.output.axes_by_dim[panel.dim]
+    columns = tuple(unpacking.output.axes_by_dim[panel.dim])
+    if len(columns) != 1:  # written at an index of several axes
+        return
     for access in unpacking.inputs:
-        dim = panel_dim(access, column)
+        dim = panel_dim(access, columns[0])
         if access.buffer.name in work.free and dim is not None:
             own = replace(panel, access=access, dim=dim, made_by=None)
             pack(sch, sch.get_block(unpacking.name), own, None, ahead=True, narrow=True)
@@ -284,7 +287,7 @@ def _held_together(unpacking: BlockInfo, panel: Panel) -> int:
     """Rows of a panel that one packed number holds; 1 where that does not divide all rows."""
     made, held = (_elements(access) for access in (unpacking.output, unpacking.inputs[0]))
     rows, together = as_int(unpacking.output.buffer.shape[panel.dim - 1]) or 1, max(1, made // held)
-    return together if panel.dim and rows % together == 0 else 1
+    return together if panel.dim and together <= _IN_A_BYTE and rows % together == 0 else 1
 
 
 def _widened_for_many(work: ContractionWork) -> bool:
