@@ -6,7 +6,7 @@ from compiler.codegen.llvm.expr import bind
 from compiler.codegen.llvm.gen import STMT, Gen, KernelStorage, runs
 from compiler.codegen.llvm.graph_calls import declare_allocator
 from compiler.codegen.llvm.index import index
-from compiler.codegen.llvm.parallel import emit_parallel
+from compiler.codegen.llvm.parallel import emit_parallel, emit_side_by_side
 from compiler.codegen.llvm.types import element_bytes, lanes_of, memory_type
 from compiler.codegen.llvm.writer import ASSERTION_FAILED, Operand
 from compiler.codegen.nvptx.threads import emit_bound, emit_shared
@@ -16,6 +16,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.graph import CELL_SCOPE
 from compiler.tir.nodes import ForKind, Stmt
+from compiler.tir.side_by_side import SIDE_BY_SIDE, independent_loops
 
 # Temporaries up to this size live on the stack of the function (or parallel task) that uses them.
 STACK_BYTES = 16 << 10
@@ -57,6 +58,10 @@ def _let(g: Gen, stmt: n.LetStmt) -> None:
 def _attr(g: Gen, stmt: n.AttrStmt) -> None:
     if stmt.attr_key == "thread_extent" and isinstance(stmt.node, n.IterVar) and g.module.options.device is not None:
         _bound(g, stmt.node.var, ops.const(0), stmt.value, stmt.node.thread_tag, stmt.body)
+    elif stmt.attr_key == SIDE_BY_SIDE and g.parallel and (loops := independent_loops(stmt)):
+        for loop in loops:
+            _remember_range(g, loop)
+        emit_side_by_side(g, loops, ops.as_int(stmt.value) or 1, emit)
     else:
         emit(g, stmt.body)
 

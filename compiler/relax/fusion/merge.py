@@ -76,6 +76,18 @@ def merged(
     makes are its arguments, except those without dimensions that `numbers` gives values for. `names` suggests names of
     arguments. Raises IRError where a kernel is not called as it declares.
     """
+    kernel = in_order(steps, results, shapes, numbers, names)
+    return MergedKernel(joined(kernel.func), kernel.inputs, kernel.scalars)
+
+
+def in_order(
+    steps: Sequence[KernelCall],
+    results: Sequence[object],
+    shapes: Shapes,
+    numbers: Mapping[object, PrimExpr],
+    names: Mapping[object, str],
+) -> MergedKernel:
+    """The kernel that has the statements of all `steps`, unchanged; else as `merged`."""
     merger = _Merger(results, shapes, numbers, names)
     for step in steps:
         merger.add(step)
@@ -162,7 +174,7 @@ class _Merger:
         if positions:
             attrs[LAYOUT_FREE] = positions
         func = n.PrimFunc((*params, *scalars), body, None, dict(zip(params, buffers)), attrs)
-        return MergedKernel(joined(func), tuple(self._inputs), scalars)
+        return MergedKernel(func, tuple(self._inputs), scalars)
 
 
 class _Copy(RenewedDefinitions):

@@ -29,6 +29,7 @@ from compiler.relax.transform.fold_constant import fold_constant
 from compiler.relax.transform.fusion.annotate_tir_op_pattern import annotate_tir_op_pattern
 from compiler.relax.transform.fusion.fuse_ops import fuse_ops
 from compiler.relax.transform.fusion.fuse_tir import fuse_tir
+from compiler.relax.transform.fusion.run_side_by_side import run_side_by_side
 from compiler.relax.transform.gradient.gradient import gradient
 from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_inference, decompose_ops_for_training
 from compiler.relax.transform.inference.fast_math import fast_math
@@ -115,6 +116,9 @@ FUSION: tuple[PassFunction, ...] = (
 
 PACKING: tuple[PassFunction, ...] = (split_layout_rewrite_preproc, fold_constant, dead_code_elimination)
 """Constants are kept as schedules want them."""
+
+SIDE_BY_SIDE: tuple[PassFunction, ...] = (rewrite_dataflow_reshape, run_side_by_side, dead_code_elimination)
+"""Kernels run at the same time where threads would wait."""
 
 LOWERING: tuple[PassFunction, ...] = (
     rewrite_dataflow_reshape,
@@ -216,7 +220,7 @@ ON_REQUEST: tuple[PassFunction, ...] = (
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {
     "zero": KERNELS,
     "fused": (*PREPARATION, *KERNELS, *FUSION),
-    "scheduled": (*PACKING, *LOWERING),
+    "scheduled": (*PACKING, *SIDE_BY_SIDE, *LOWERING),
     "default_build": (*PREPARATION, *KERNELS, *FUSION, *LOWERING),
     "default": (*PREPARATION, *KERNELS, *FUSION, *LOWERING),
 }
