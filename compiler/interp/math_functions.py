@@ -305,10 +305,10 @@ def reinterpret(value: Any, source: str, target: str) -> Any:
 
 
 def tile_product(group: int, dtype: str, c: list[Any], a: list[Any], b: list[Any]) -> list[Any]:
-    """Return c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g] for i, j and k of 16.
+    """Return c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g] for j and k of 16.
     It is what a matrix unit adds to a tile of sums. float32 sums are rounded after each group."""
-    total = np.array(c, dtype).reshape(16, 16)
-    left = np.array(a, "float64" if dtype == "float32" else dtype).reshape(16, 16, group)
+    total = np.array(c, dtype).reshape(-1, 16)
+    left = np.array(a, "float64" if dtype == "float32" else dtype).reshape(-1, 16, group)
     right = np.array(b, left.dtype).reshape(16, 16, group)
     for k in range(16):
         total = (total + np.einsum("ig,jg->ij", left[:, k], right[k])).astype(dtype)

@@ -299,9 +299,8 @@ def _disable(features: set[str], name: str, implies: dict[str, tuple[str, ...]])
 
 
 def multiplies_pairs_fast(cpu: str, features: frozenset[str]) -> bool:
-    """Return whether bfloat16 products in pairs (`vdpbf16ps`) are faster than as float32.
-    On a CPU with tiles the answer is yes, because kernels for pairs run on systems that forbid tiles."""
-    return "avx512bf16" in features and (cpu not in _SLOW_BFLOAT16 or "amx-bf16" in features)
+    """Return whether bfloat16 products in pairs (`vdpbf16ps`) are faster than as float32."""
+    return "avx512bf16" in features and cpu not in _SLOW_BFLOAT16
 
 
 def vector_bits(arch: str, features: frozenset[str]) -> int:

@@ -25,12 +25,15 @@ On tiles (AMX), whose operands both have groups, for all i, j, k of 16 and g of 
 | `amx_s8s8`, `amx_s8u8`, `amx_u8s8`, `amx_u8u8` | int32 | 8 bits with and without sign, groups of 4 | tdpbssd, … |
 
 `amx_bf16_rows` and its kin do the same with an A that lies in rows as it is, A[i, 2 k + g] (or 4 k + g). Its tile is
-loaded row by row. `amx_pack_bfloat16`, `amx_pack_int8` and `amx_pack_uint8` make a row of a tile of B out of 2 (4) rows
-as they are: D[j, g] = S[g, j]. `amx_turn_bfloat16` and its kin make a tile of B
-out of columns that lie as rows: D[k, j, g] = S[j, 2 k + g] (or 4 k + g).
+loaded row by row. Tiles may have fewer rows, and rows that are read may lie twice as far apart, as those of a
+convolution do: `tile_name("amx_bf16_rows", 14, 2)` is for 14 rows A[2 i, 2 k + g].
+
+`amx_pack_bfloat16`, `amx_pack_int8` and `amx_pack_uint8` make a row of a tile of B out of 2 (4) rows as they are:
+D[j, g] = S[g, j]. `amx_turn_bfloat16` and its kin make a tile of B out of columns that lie as rows:
+D[k, j, g] = S[j, 2 k + g] (or 4 k + g).
 
 `amx_zero_float32` and `amx_zero_int32` make a tile of sums C[i, j] = 0, `amx_copy_float32` and `amx_copy_int32` copy
-one: D[i, j] = C[i, j].
+one: D[i, j] = C[i, j]. They are there for tiles of fewer rows, too.
 """
 
 from __future__ import annotations
@@ -46,12 +49,14 @@ from compiler.tir.intrin.tensor_intrin import TensorIntrin
 
 TILE = 16  # rows of an AMX tile, and columns of a tile of sums
 TILE_GROUPS = 16  # groups of narrow elements in a row of a tile
+TILE_ROWS = (16, 14, 8, 7)  # that a tile may have
+TILE_STEPS = (1, 2)  # how far apart rows may lie that are read
 COLUMN, GROUP = 3, 4  # numbers of a column, and of the group that it is made
 AMX_INT8 = {"amx_s8s8": "dpbssd", "amx_s8u8": "dpbsud", "amx_u8s8": "dpbusd", "amx_u8u8": "dpbuud"}
 """Products of tiles of bytes by the name of the tensor intrinsic: what the instruction is called after its t."""
 
 Indices = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-"""Of A, B and C, by the names of loops; "kg" is k groups and g, "" is 0."""
+"""Of A, B and C, by the names of loops; "kg" is k groups and g, "i*" i steps, "" is 0."""
 
 
 def _register(name: str, op: str, loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, str, str]) -> None:
@@ -64,10 +69,18 @@ def _vectors(name: str, op: str, lanes: int, group: int, dtypes: tuple[str, str,
     _register(name, op, {"i": lanes, "k": group}, (("k",), ("i", "k"), ("i",)), dtypes)
 
 
+def tile_name(name: str, rows: int, step: int = 1) -> str:
+    """The name of an intrinsic for tiles of `rows` rows, of which each `step`-th one is read."""
+    return f"{name}{'' if rows == TILE else f'_{rows}'}{'' if step == 1 else f'_by_{step}'}"
+
+
 def _tiles(name: str, op: str, group: int, dtypes: tuple[str, str, str]) -> None:
     loops = {"i": TILE, "j": TILE, "k": TILE_GROUPS, "g": group}
     _register(name, op, loops, (("i", "k", "g"), ("k", "j", "g"), ("i", "j")), dtypes)
-    _register(f"{name}_rows", op, loops, (("i", "kg"), ("k", "j", "g"), ("i", "j")), dtypes)
+    for rows in TILE_ROWS:
+        for step in TILE_STEPS:
+            indices = (("i*", "kg"), ("k", "j", "g"), ("i", "j"))
+            _register(tile_name(f"{name}_rows", rows, step), op, {**loops, "i": rows, "*": step}, indices, dtypes)
 
 
 def _buffers(loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, str, str]) -> tuple[n.Buffer, ...]:
@@ -89,6 +102,7 @@ def _function(name: str, buffers: tuple[n.Buffer, ...], body: n.Stmt) -> n.PrimF
 
 def _described(loops: Mapping[str, int], indices: Indices, buffers: tuple[n.Buffer, ...]) -> n.PrimFunc:
     """for all loops: C[...] += A[...] * B[...]"""
+    sizes, loops = loops, {name: extent for name, extent in loops.items() if name != "*"}
     loop_vars = {name: n.Var(name, "int32") for name in loops}
     axis_vars = {name: n.Var(f"v{name}", "int32") for name in loops}
     kept = indices[-1]
@@ -99,7 +113,7 @@ def _described(loops: Mapping[str, int], indices: Indices, buffers: tuple[n.Buff
         )
         for name, extent in loops.items()
     )  # fmt: skip
-    places = [tuple(_place(axes, axis_vars, loops) for axes in index) for index in indices]
+    places = [tuple(_place(axes, axis_vars, sizes) for axes in index) for index in indices]
     left, right, total = (n.BufferLoad(buffer, place) for buffer, place in zip(buffers, places))
     product = ops.mul(ops.cast(total.dtype, left), ops.cast(total.dtype, right))
     update = n.BufferStore(buffers[-1], ops.add(total, product), places[-1])
@@ -117,7 +131,8 @@ def _place(axes: str, axis_vars: Mapping[str, n.Var], loops: Mapping[str, int]) 
     """The index in a dimension that one axis runs along, or two; 0 for none."""
     place: n.PrimExpr = axis_vars[axes[0]] if axes else ops.const(0)
     for axis in axes[1:]:
-        place = ops.add(ops.mul(place, ops.const(loops[axis])), axis_vars[axis])
+        place = ops.mul(place, ops.const(loops[axis])) if loops[axis] > 1 else place
+        place = ops.add(place, axis_vars[axis]) if axis in axis_vars else place
     return place
 
 
@@ -125,7 +140,7 @@ def _implemented(op: str, loops: Mapping[str, int], indices: Indices, dtypes: tu
     """C = op(C, A, B), each of them whole, as it lies in memory"""
     buffers = _buffers(loops, indices, dtypes)
     a, b, c = buffers
-    left: n.PrimExpr = _rows(a) if "kg" in indices[0] else _whole(a)
+    left: n.PrimExpr = _rows(a, step=loops["*"]) if "kg" in indices[0] else _whole(a)
     right, total = _whole(b), _whole(c)
     value = call(f"tir.{op}", total.dtype, total, left, right)
     return _function("impl", buffers, n.BufferStore(buffers[-1], value, total.indices))
@@ -156,14 +171,14 @@ def _columns(name: str, lanes: int) -> None:
     TensorIntrin.register(name, _described(loops, indices, buffers()), impl)
 
 
-def _moves(dtype: str) -> None:
+def _moves(dtype: str, rows: int) -> None:
     """The intrinsics that zero and copy a tile of sums of `dtype`."""
-    shape, place = (TILE, TILE), tuple(n.Var(f"v{name}", "int32") for name in "ij")
+    shape, place = (rows, TILE), tuple(n.Var(f"v{name}", "int32") for name in "ij")
     source, target = (n.decl_buffer(shape, dtype, name, offset_factor=1) for name in "CD")
     zero = ops.const(0, dtype)
     for name, value, whole, buffers in (
-        (f"amx_zero_{dtype}", zero, n.Broadcast(zero, TILE * TILE), (target,)),
-        (f"amx_copy_{dtype}", n.BufferLoad(source, place), _kept(source), (source, target)),
+        (tile_name(f"amx_zero_{dtype}", rows), zero, n.Broadcast(zero, rows * TILE), (target,)),
+        (tile_name(f"amx_copy_{dtype}", rows), n.BufferLoad(source, place), _kept(source), (source, target)),
     ):
         if TensorIntrin.get(name, allow_missing=True) is None:
             desc = _function("desc", buffers, _each_element(n.BufferStore(target, value, place), place, buffers))
@@ -225,14 +240,14 @@ def _kept(buffer: n.Buffer) -> n.Call:
     return call("tir.x86_amx_kept", whole.dtype, whole)
 
 
-def _rows(buffer: n.Buffer, op: str = "x86_amx_rows") -> n.Call:
-    """The tile of a buffer's rows, which may lie apart, or what else `op` makes of them."""
+def _rows(buffer: n.Buffer, op: str = "x86_amx_rows", step: int = 1) -> n.Call:
+    """The tile of each `step`-th row of a buffer, which may lie apart, or what else `op` makes of them."""
     rows, length = (ops.as_int(size) for size in buffer.shape)
     assert rows is not None
     assert length is not None
     ramp = n.Ramp(ops.const(0), ops.const(1), length)
-    loads = [n.BufferLoad(buffer, (ops.const(row), ramp)) for row in range(rows)]
-    return call(f"tir.{op}", with_lanes(buffer.dtype, rows * length), *loads)
+    loads = [n.BufferLoad(buffer, (ops.const(row), ramp)) for row in range(0, rows, step)]
+    return call(f"tir.{op}", with_lanes(buffer.dtype, len(loads) * length), *loads)
 
 
 def _whole(buffer: n.Buffer) -> n.BufferLoad:
@@ -257,7 +272,8 @@ for _name, _instruction in AMX_INT8.items():
     _signs = ["int8" if sign == "s" else "uint8" for sign in (_name[-4], _name[-2])]
     _tiles(_name, f"x86_amx_{_instruction}", 4, (_signs[0], _signs[1], "int32"))
 for _dtype in ("float32", "int32"):
-    _moves(_dtype)
+    for _extent in TILE_ROWS:
+        _moves(_dtype, _extent)
 for _dtype, _group in (("bfloat16", 2), ("int8", 4), ("uint8", 4)):
     _packing(_dtype, _group)
     _turning(_dtype, _group)

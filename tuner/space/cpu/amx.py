@@ -40,7 +40,7 @@ _PRODUCT, _NEAR, _FAR = (
     20.0,
     40.0,
 )  # cycles: of a product, of a tile from the second-level cache, of one from beyond
-_NEAR_BYTES = 1 << 20  # half of the second-level cache of all CPUs with the unit
+_NEAR_BYTES = 1 << 19  # a quarter of the second-level cache of all CPUs with the unit
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,9 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     around = [v_outer, *batch, m_outer, v_panel]
     sch.reorder(*around, *window, k_outer, k_inner, m_tile, v_tile, v_lane, k_group)
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
-    _pack(sch, block, work, unit)
+    packed = pack_groups(sch, block, work, unit.lanes, unit.group)
+    if unit.held not in (None, work.vector.buffer.dtype):
+        sch.unsafe_set_dtype(packed, 0, unit.held)
     if unit.held is not None and unit.held != work.scalar.buffer.dtype:
         widened_copy(sch, block, work.scalar, unit.held, 2 * unit.lanes)
     parallel = around[: len(batch) + 1]
@@ -264,25 +266,27 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
         vectorize_tail(sch, writer, unit.lanes, depth=3)
 
 
-def _pack(sch: Schedule, block: BlockRV, work: Grouped, unit: Unit) -> None:
-    """Pack all panels of the vector operand, each made by one thread, groups of the reduction innermost."""
+def pack_groups(
+    sch: Schedule, block: BlockRV, work: Grouped, lanes: int, group: int, depth: int | None = None
+) -> BlockRV:
+    """Pack all panels of the vector operand, each made by one thread, groups of the reduction innermost.
+    With a `depth`, so many neighbours of the reduction are together, with all lanes. Returns the packing block."""
     operand = work.vector
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
     if operand.buffer in layout_free(sch.func):
         ahead_of_time(sch, packed)
-    if unit.held not in (None, operand.buffer.dtype):
-        sch.unsafe_set_dtype(packed, 0, unit.held)
     v, k = panel_dim(operand, work.roles.v.position), panel_dim(operand, work.k.position)
     assert v is not None
     assert k is not None
     dims = [f"i{d}" for d in range(len(operand.axes_by_dim))]
     rest = [d for d in range(len(dims)) if d not in (v, k)]
-    place = [f"i{v} // {unit.lanes}", *(dims[d] for d in rest), f"i{k} // {unit.group}"]
-    place += [f"i{v} % {unit.lanes}", f"i{k} % {unit.group}"]
+    steps = [f"i{k} // {group}"] if depth is None else [f"i{k} // {depth}", f"i{k} % {depth} // {group}"]
+    place = [f"i{v} // {lanes}", *(dims[d] for d in rest), *steps, f"i{v} % {lanes}", f"i{k} % {group}"]
     sch.transform_layout(packed, ("write", 0), f"lambda {', '.join(dims)}: ({', '.join(place)})")
     loops = sch.get_loops(packed)
-    v_outer, v_lane = sch.split(loops[v], [None, unit.lanes])
-    k_outer, k_group = sch.split(loops[k], [None, unit.group])
+    v_outer, v_lane = sch.split(loops[v], [None, lanes])
+    k_outer, k_group = sch.split(loops[k], [None, group])
     sch.reorder(v_outer, *(loops[d] for d in rest), k_outer, v_lane, k_group)
     sch.unroll(k_group)
     sch.parallel(v_outer)
+    return packed

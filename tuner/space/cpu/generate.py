@@ -16,6 +16,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import TileUnit, tile_sketch, tile_unit_for
+from tuner.space.cpu.amx_windows import tile_windows_sketch, window_unit_for
 from tuner.space.cpu.channels import channel_roles, channels_fill_more, channels_last
 from tuner.space.cpu.contraction import tile
 from tuner.space.cpu.contraction_sizes import (
@@ -114,8 +115,10 @@ def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target
     """The sketches with instructions for groups of narrow numbers.
     Vectors are offered beside tiles, because a system can forbid the use of tiles."""
     tiles, vectors, windows = _units_for(main, roles, target)
+    images = window_unit_for(main, roles, target)
     made = [
         None if tiles is None else tile_sketch(func, main.name, roles, tiles, target),
+        None if images is None else tile_windows_sketch(func, main.name, images, target),
         None if vectors is None else dot_sketch(func, main.name, vectors, target),
         None if windows is None else windows_sketch(func, main.name, windows, target),
     ]

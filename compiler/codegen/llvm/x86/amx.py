@@ -1,12 +1,13 @@
 """Products of tiles on Intel's matrix unit (AMX).
 
-`x86_amx_dpbf16ps(c, a, b)` is `c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g]` for i and j of 16, with k of 16 and groups of
-two bfloat16 in g. `x86_amx_dpbssd` and the like do the same with groups of four bytes. Tiles are vectors here, rows one
-after the other. `x86_amx_rows(r0, ..., r15)` is the tile of rows that lie apart in memory, as far from each other as
-the first two. Two can only be stored: `x86_amx_kept(c)`, which is c, and `x86_amx_turned(r0, ..., r15)`, where word k
-of row j becomes word j of row k. LLVM keeps sums in tile registers, also around loops, and sets the unit up (its pass
-X86LowerAMXType), as it does for C's `__tile1024i`. Operands are loaded as tiles from the start: a vector that two
-products use would pass through memory on its way to each. Intel, "Architecture Instruction Set Extensions", chapter 3.
+`x86_amx_dpbf16ps(c, a, b)` is `c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g]` for up to 16 i and for j of 16, with k of 16
+and groups of two bfloat16 in g. `x86_amx_dpbssd` and the like do the same with groups of four bytes. Tiles are vectors
+here, rows one after the other. `x86_amx_rows(r0, ..., r15)` is the tile of rows that lie apart in memory, as far from
+each other as the first two. Two can only be stored: `x86_amx_kept(c)`, which is c, and `x86_amx_turned(r0, ..., r15)`,
+where word k of row j becomes word j of row k. LLVM keeps sums in tile registers, also around loops, and sets the unit
+up (its pass X86LowerAMXType), as it does for C's `__tile1024i`. Operands are loaded as tiles from the start: a vector
+that two products use would pass through memory on its way to each. Intel, "Architecture Instruction Set Extensions",
+chapter 3.
 """
 
 from __future__ import annotations
@@ -24,10 +25,7 @@ from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir.intrin.x86 import AMX_INT8, TILE
 
-_WORDS = f"<{TILE * TILE} x i32>"  # a tile of 16 rows of 64 bytes
 _ROW_BYTES = 4 * TILE
-_TO_TILE = "@llvm.x86.cast.vector.to.tile.v256i32"
-_TO_VECTOR = "@llvm.x86.cast.tile.to.vector.v256i32"
 
 # By operator: the dtypes of sums and operands, and the feature.
 _BYTES = {"s": "int8", "u": "uint8"}
@@ -42,22 +40,20 @@ def amx_product(g: Gen, call: n.Call) -> str:
     Raises CodegenError where dtypes do not fit, or the target has no such one."""
     name = getattr(call.op, "name", "").removeprefix("tir.")
     dtypes, feature = _KINDS[name]
-    sums, narrow = TILE * TILE, TILE * _ROW_BYTES // (2 if "bf16" in name else 1)
+    rows = lanes_of(call.args[0].dtype) // TILE
+    in_row = _ROW_BYTES // (2 if "bf16" in name else 1)
     found = tuple((element_of(x.dtype), lanes_of(x.dtype)) for x in call.args)
-    if found != tuple(zip(dtypes, (sums, narrow, narrow))):
+    if rows > TILE or found != tuple(zip(dtypes, (rows * TILE, rows * in_row, TILE * in_row))):
         raise CodegenError(f"{g.symbol}: {name} of {', '.join(x.dtype for x in call.args)} is no instruction")
     if feature not in g.module.options.features:
         raise CodegenError(f"{g.symbol}: {name} needs a CPU with {feature}", hint="name one in the target's mattr")
-    g.module.declare(_TO_TILE, f"x86_amx {_TO_TILE}({_WORDS})")
-    g.module.declare(_TO_VECTOR, f"{_WORDS} {_TO_VECTOR}(x86_amx)")
     symbol = f"@llvm.x86.t{name.removeprefix('x86_amx_')}.internal"
     g.module.declare(symbol, f"x86_amx {symbol}(i16, i16, i16, x86_amx, x86_amx, x86_amx)")
-    tiles = ", ".join(f"x86_amx {x}" for x in (_tile(g, call.args[0]), *(_operand(g, x) for x in call.args[1:])))
-    size = f"i16 {TILE}, i16 {_ROW_BYTES}, i16 {_ROW_BYTES}"  # rows, and bytes in a row of sums and of the left operand
+    operands = (_tile(g, call.args[0]), _operand(g, call.args[1], rows), _operand(g, call.args[2], TILE))
+    tiles = ", ".join(f"x86_amx {x}" for x in operands)
+    size = f"i16 {rows}, i16 {_ROW_BYTES}, i16 {_ROW_BYTES}"  # rows, and bytes in a row of sums and of the left operand
     result = g.w.inline(f"call x86_amx {symbol}({size}, {tiles})")
-    words = g.w.inline(f"call {_WORDS} {_TO_VECTOR}(x86_amx {result})")
-    total = llvm_type(call.dtype)
-    return words if total == _WORDS else g.w.inline(f"bitcast {_WORDS} {words} to {total}")
+    return _vector(g, result, call.dtype)
 
 
 def ask_for_tiles(g: Gen) -> None:
@@ -80,8 +76,8 @@ def _kept(g: Gen, call: n.Call, place: str) -> None:
     """
     symbol = "@llvm.x86.tilestored64.internal"
     g.module.declare(symbol, f"void {symbol}(i16, i16, ptr, i64, x86_amx)")
-    tile = _tile(g, call.args[0])
-    g.w.effect(f"call void {symbol}(i16 {TILE}, i16 {_ROW_BYTES}, ptr {place}, i64 {_ROW_BYTES}, x86_amx {tile})")
+    tile, rows = _tile(g, call.args[0]), lanes_of(call.dtype) // TILE
+    g.w.effect(f"call void {symbol}(i16 {rows}, i16 {_ROW_BYTES}, ptr {place}, i64 {_ROW_BYTES}, x86_amx {tile})")
 
 
 @stores("tir.x86_amx_turned")
@@ -106,22 +102,20 @@ def _turned(g: Gen, call: n.Call, place: str) -> None:
 
 def amx_rows(g: Gen, call: n.Call) -> str:
     """Return a tile of rows as a vector, for uses other than products."""
-    words, kind = g.w.inline(f"call {_WORDS} {_TO_VECTOR}(x86_amx {_operand(g, call)})"), llvm_type(call.dtype)
-    g.module.declare(_TO_VECTOR, f"{_WORDS} {_TO_VECTOR}(x86_amx)")
-    return words if kind == _WORDS else g.w.inline(f"bitcast {_WORDS} {words} to {kind}")
+    return _vector(g, _operand(g, call, len(call.args)), call.dtype)
 
 
-def _operand(g: Gen, vector: n.PrimExpr) -> str:
+def _operand(g: Gen, vector: n.PrimExpr, rows: int) -> str:
     """The tile `vector`, straight from memory where it lies there."""
     match vector:
         case n.BufferLoad(indices=(n.Ramp(stride=n.IntImm(value=1)),), predicate=None):
-            return _load(g, vector, _ROW_BYTES)
+            return _load(g, vector, rows, _ROW_BYTES)
         case n.Call(args=args) if getattr(vector.op, "name", "") == "tir.x86_amx_rows":
-            return _load(g, args[0], _distance(g, args))
+            return _load(g, args[0], rows, _distance(g, args))
     return _tile(g, vector)
 
 
-def _load(g: Gen, first: n.PrimExpr, stride: int) -> str:
+def _load(g: Gen, first: n.PrimExpr, rows: int, stride: int) -> str:
     """The tile whose rows lie `stride` bytes apart, beginning at vector `first`.
     It is loaded once between stores."""
     assert isinstance(first, n.BufferLoad)
@@ -129,7 +123,7 @@ def _load(g: Gen, first: n.PrimExpr, stride: int) -> str:
     symbol = "@llvm.x86.tileloadd64.internal"
     g.module.declare(symbol, f"x86_amx {symbol}(i16, i16, ptr, i64)")
     pointer = element_pointer(g, n.BufferLoad(first.buffer, (first.indices[0].base,)))
-    return read(g, first.buffer, f"call x86_amx {symbol}(i16 {TILE}, i16 {_ROW_BYTES}, ptr {pointer}, i64 {stride})")
+    return read(g, first.buffer, f"call x86_amx {symbol}(i16 {rows}, i16 {_ROW_BYTES}, ptr {pointer}, i64 {stride})")
 
 
 def _distance(g: Gen, rows: Sequence[n.PrimExpr]) -> int:
@@ -142,12 +136,30 @@ def _distance(g: Gen, rows: Sequence[n.PrimExpr]) -> int:
                 if row.buffer is rows[0].buffer and lanes * element_bytes(row.dtype) == _ROW_BYTES:  # type: ignore[attr-defined]
                     forms.append(g.forms.form(base))
     steps = {b.offset - a.offset for a, b in pairwise(forms)}
-    if len(forms) != TILE or len(steps) != 1 or any(form.terms != forms[0].terms for form in forms):
-        raise CodegenError(f"{g.symbol}: x86_amx_rows takes {TILE} rows of {_ROW_BYTES} bytes, equally far apart")
+    apart = len(steps) == 1 and all(form.terms == forms[0].terms for form in forms)
+    if not apart or len(forms) != len(rows) or len(rows) > TILE:
+        raise CodegenError(f"{g.symbol}: x86_amx_rows takes 2 to {TILE} rows of {_ROW_BYTES} bytes, equally far apart")
     return steps.pop() * element_bytes(rows[0].dtype)
 
 
 def _tile(g: Gen, vector: n.PrimExpr) -> str:
     value, kind = g.value(vector), llvm_type(vector.dtype)
-    words = value if kind == _WORDS else g.w.inline(f"bitcast {kind} {value} to {_WORDS}")
-    return g.w.inline(f"call x86_amx {_TO_TILE}({_WORDS} {words})")
+    words, name = _words(vector.dtype)
+    symbol = f"@llvm.x86.cast.vector.to.tile.{name}"
+    g.module.declare(symbol, f"x86_amx {symbol}({words})")
+    held = value if kind == words else g.w.inline(f"bitcast {kind} {value} to {words}")
+    return g.w.inline(f"call x86_amx {symbol}({words} {held})")
+
+
+def _vector(g: Gen, tile: str, dtype: str) -> str:
+    words, name = _words(dtype)
+    symbol = f"@llvm.x86.cast.tile.to.vector.{name}"
+    g.module.declare(symbol, f"{words} {symbol}(x86_amx)")
+    made, kind = g.w.inline(f"call {words} {symbol}(x86_amx {tile})"), llvm_type(dtype)
+    return made if kind == words else g.w.inline(f"bitcast {words} {made} to {kind}")
+
+
+def _words(dtype: str) -> tuple[str, str]:
+    """The type of a tile's 32-bit words, and what intrinsics call it."""
+    count = lanes_of(dtype) * element_bytes(element_of(dtype)) // 4
+    return f"<{count} x i32>", f"v{count}i32"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from compiler.ir.base import Op, RelaxExpr
@@ -16,6 +17,7 @@ from compiler.relax.transform.inference.to_mixed_precision import FULL, SHORT
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
+from compiler.tir.intrin.x86 import TILE, TILE_GROUPS, TILE_ROWS
 from compiler.tir.ops import as_int
 
 _MATMUL = "relax.matmul"
@@ -34,23 +36,27 @@ def widen_products(mod: IRModule, context: PassContext) -> IRModule:
 
     Such numbers are float32 whose last bits are zero, and their products are exact there, so only the order of sums
     differs. The conversion becomes part of the kernel before, and of constants. Some products stay: those of bfloat16
-    on CPUs that multiply pairs of them faster, those with a parameter of the function, and those of few rows.
+    on CPUs that multiply pairs of them faster, or tiles (of convolutions, those in whole tiles), those with a parameter
+    of the function, and those of few rows.
     """
     target = Target.current(allow_none=True)
     if target is None or not target.is_cpu:
         return mod
-    pairs = multiplies_pairs_fast(target.mcpu, target.features)
-    dtypes = tuple(dtype for dtype in SHORT if dtype != "bfloat16" or not pairs)
+    cpu = target
+
+    def asked(call: Call) -> bool:
+        return _is_short(call) and not _is_fast(call, cpu)
+
     functions = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
-    if not any(isinstance(node, Call) and _is_short(node, dtypes) for func in functions for node in walk(func.body)):
+    if not any(isinstance(node, Call) and asked(node) for func in functions for node in walk(func.body)):
         return mod
-    return rewritten(mod, lambda own: _Widen(own, dtypes))
+    return rewritten(mod, lambda own: _Widen(own, asked))
 
 
 class _Widen(PyExprMutator):
-    def __init__(self, mod: IRModule, dtypes: tuple[str, ...]) -> None:
+    def __init__(self, mod: IRModule, asked: Callable[[Call], bool]) -> None:
         super().__init__(mod)
-        self._dtypes = dtypes
+        self._asked = asked
         self._params: frozenset[Var] = frozenset()
 
     def visit_function_(self, op: Function) -> Any:
@@ -61,7 +67,7 @@ class _Widen(PyExprMutator):
 
     def visit_call_(self, op: Call) -> Any:
         made: Any = super().visit_call_(op)
-        if not isinstance(made, Call) or not _is_short(made, self._dtypes) or any(map(self._is_given, made.args)):
+        if not isinstance(made, Call) or not self._asked(made) or any(map(self._is_given, made.args)):
             return made
         wide = tuple(self.builder_.emit(astype(arg, FULL)) for arg in made.args)
         return Call(made.op, wide, made.attrs, made.sinfo_args, made.span)
@@ -74,14 +80,44 @@ class _Widen(PyExprMutator):
         return isinstance(found, Var) and found in self._params
 
 
-def _is_short(call: Call, dtypes: tuple[str, ...]) -> bool:
-    """Whether a call multiplies numbers of `dtypes` and sums them in float32, with more than a few rows."""
+def _is_fast(call: Call, cpu: Target) -> bool:
+    """Whether a CPU computes a product of short numbers faster as they are."""
+    if any(getattr(info_of(arg), "dtype", None) != "bfloat16" for arg in call.args):
+        return False
+    if multiplies_pairs_fast(cpu.mcpu, cpu.features):
+        return True
+    return "amx-bf16" in cpu.features and _is_in_tiles(call)
+
+
+def _is_in_tiles(call: Call) -> bool:
+    """Whether a product of matrices, or a convolution of images, is one of whole tiles of a matrix unit."""
+    left, right, result = map(_sizes, (*call.args, call))
+    assert isinstance(call.op, Op)
+    heights: tuple[int, ...] = (TILE,)
+    if call.op.name == _MATMUL:
+        rows, depth, columns = left[-2], left[-1], right[-1]
+    elif (call.attrs.get("data_layout"), call.attrs.get("kernel_layout")) == ("NCHW", "OIHW"):
+        rows, depth, columns, heights = result[-1], right[-3], right[-4], TILE_ROWS
+    else:
+        return False
+    whole = columns % TILE == 0 and depth % (2 * TILE_GROUPS) == 0 and int(call.attrs.get("groups", 1)) == 1
+    return whole and any(rows % height == 0 for height in heights)
+
+
+def _sizes(value: RelaxExpr) -> list[int]:
+    """The sizes of an array; 1 for those that are not known, and before a vector's."""
+    dims = getattr(info_of(value), "dims", None) or ()
+    return [1, *(as_int(size) or 1 for size in dims)]
+
+
+def _is_short(call: Call) -> bool:
+    """Whether a call multiplies short numbers and sums them in float32, with more than a few rows."""
     if not isinstance(call.op, Op) or call.op.name not in (_MATMUL, *_CONVOLUTIONS):
         return False
     if call.attrs["out_dtype"] != FULL:
         return False
     infos = [info_of(arg) for arg in call.args]
-    if not all(isinstance(info, TensorStructInfo) and info.dtype in dtypes for info in infos):
+    if not all(isinstance(info, TensorStructInfo) and info.dtype in SHORT for info in infos):
         return False
     return call.op.name != _MATMUL or _rows(*infos) > _FEW_ROWS
 

@@ -36,9 +36,14 @@ class _Kind:
     used_by: Callable[[Target], bool]
 
 
+def _takes_pairs(target: Target) -> bool:
+    """Whether convolutions of bfloat16 are left as they are: see `WidenProducts`."""
+    return multiplies_pairs_fast(target.mcpu, target.features) or "amx-bf16" in target.features
+
+
 _KINDS = (
     _Kind(_BYTES, "int32", 4, lambda target: not target.features.isdisjoint(("avx512vnni", "avxvnni"))),
-    _Kind(("bfloat16",), "float32", 2, lambda target: multiplies_pairs_fast(target.mcpu, target.features)),
+    _Kind(("bfloat16",), "float32", 2, _takes_pairs),
 )
 
 

@@ -22,7 +22,7 @@ SLOW = _target("sapphirerapids", "-amx-tile")
 
 
 @R.function
-def product(x: R.Tensor((64, 48), "float32"), y: R.Tensor((48, 32), "float32")):
+def product(x: R.Tensor((64, 64), "float32"), y: R.Tensor((64, 32), "float32")):
     with R.dataflow():
         lv = R.astype(R.nn.relu(x), "bfloat16")
         lv1 = R.astype(R.nn.relu(y), "bfloat16")
@@ -32,7 +32,7 @@ def product(x: R.Tensor((64, 48), "float32"), y: R.Tensor((48, 32), "float32")):
 
 
 @R.function
-def widened(x: R.Tensor((64, 48), "float32"), y: R.Tensor((48, 32), "float32")):
+def widened(x: R.Tensor((64, 64), "float32"), y: R.Tensor((64, 32), "float32")):
     with R.dataflow():
         lv = R.astype(R.nn.relu(x), "bfloat16")
         lv1 = R.astype(R.nn.relu(y), "bfloat16")
@@ -47,11 +47,40 @@ def widened(x: R.Tensor((64, 48), "float32"), y: R.Tensor((48, 32), "float32")):
     ("cpu", "attributes", "fast"),
     [("znver4", "", True), ("emeraldrapids", "", True), ("emeraldrapids", "-amx-tile", False), ("znver3", "", False)],
 )
-def test_pairs_of_bfloat16_are_multiplied_where_that_is_faster(cpu: str, attributes: str, fast: bool) -> None:
+def test_bfloat16_is_multiplied_in_pairs_or_tiles_where_that_is_faster(cpu: str, attributes: str, fast: bool) -> None:
     target = _target(cpu, attributes)
-    assert multiplies_pairs_fast(target.mcpu, target.features) is fast
+    assert multiplies_pairs_fast(target.mcpu, target.features) is (cpu == "znver4")
     with target:
         stays(PASS, product) if fast else becomes(PASS, product, widened)
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "width", "groups", "in_tiles"),
+    [
+        (32, 16, 14, 1, True), (64, 48, 7, 1, True), (3, 16, 14, 1, False), (32, 24, 14, 1, False),
+        (32, 16, 13, 1, False), (64, 32, 14, 2, False),
+    ],
+)  # fmt: skip
+def test_convolutions_are_widened_but_for_whole_tiles(
+    channels: int, filters: int, width: int, groups: int, in_tiles: bool
+) -> None:
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((1, channels, 4, width), "float32"))  # type: ignore[arg-type]
+    w = relax.Var("w", relax.TensorStructInfo((filters, channels // groups, 3, 3), "float32"))  # type: ignore[arg-type]
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            short = [bb.emit(relax.op.astype(relax.op.nn.relu(value), "bfloat16")) for value in (x, w)]
+            out = bb.emit_output(relax.op.nn.conv2d(*short, padding=1, groups=groups, out_dtype="float32"))
+        bb.emit_func_output(out)
+    mod = bb.get()
+    args = [np.random.default_rng(0).uniform(-1, 1, shape).astype("float32") for shape in
+            ((1, channels, 4, width), (filters, channels // groups, 3, 3))]  # fmt: skip
+    with _target("emeraldrapids"):
+        made = PASS(mod)
+    assert (made is mod or str(made) == str(mod)) == in_tiles
+    same_values(run(made, *args), run(mod, *args), rtol=1e-3, atol=1e-3)
+    with _target("znver4"):
+        stays(PASS, mod)
 
 
 def test_graphs_for_no_target_and_for_gpus_stay() -> None:

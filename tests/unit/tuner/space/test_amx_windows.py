@@ -1,0 +1,157 @@
+"""Convolutions on Intel's matrix unit: what is computed, for all rows of tiles and steps, and the code for it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler import topi
+from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
+from compiler.interp.interpreter import run
+from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.load import load_artifact
+from compiler.target.cpu_features import host_cpu
+from compiler.target.target import Target
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
+from compiler.tir.intrin.x86 import TILE_ROWS, tile_name
+from compiler.tir.nodes import PrimFunc
+from compiler.topi import nn
+from tests.kit.compiler.narrow_products import bits, numbers
+from tests.kit.tuner.sketch_points import at_point, random_point
+from tuner.space.generate import generate
+from tuner.space.sketch import Sketch
+
+SAPPHIRE = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=2")
+KINDS = {  # sketch: dtypes of image, filters and sums, channels of a tile, the instruction
+    "amx_bf16": ("bfloat16", "bfloat16", "float32", 32, "tdpbf16ps"),
+    "amx_s8s8": ("int8", "int8", "int32", 64, "tdpbssd"),
+    "amx_u8s8": ("uint8", "int8", "int32", 64, "tdpbusd"),
+}
+
+
+def convolution(
+    kind: str, height: int, width: int, filters: int, window: int, stride: int, finish: bool = False, tiles: int = 1
+) -> PrimFunc:
+    """NHWC and HWIO, padded so that the result has `height` × `width` pixels; `finish`: a bias, relu and a cast."""
+    image, weights, sums, channels, _ = KINDS[kind]
+    sizes = [(extent - 1) * stride + window - 2 * (window // 2) for extent in (height, width)]
+    x = placeholder((1, *sizes, channels * tiles), image, name="x")
+    w = placeholder((window, window, channels * tiles, filters), weights, name="w")
+    found = nn.conv2d(x, w, stride, window // 2, 1, "NHWC", "HWIO", sums)
+    args = [x, w]
+    if finish:
+        args.append(placeholder((filters,), sums, name="bias"))
+        found = topi.cast(nn.relu(topi.add(found, args[-1])), "bfloat16" if sums == "float32" else sums)
+    return create_prim_func([*args, found]).with_attr("layout_free_buffers", [1])
+
+
+def windows(func: PrimFunc, kind: str) -> Sketch:
+    [sketch] = [sketch for sketch in generate(func, SAPPHIRE) if sketch.name == f"{kind}_windows"]
+    return sketch
+
+
+def arguments(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
+    """Small numbers, bfloat16 as its bits, and room for the result."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for buffer in func.buffer_map.values():
+        shape = [int(size) for size in buffer.shape]
+        if buffer.dtype == "bfloat16":
+            made.append(bits(rng.uniform(-1, 1, shape)))
+        elif buffer.dtype == "float32":
+            made.append(rng.uniform(-1, 1, shape).astype("float32"))
+        else:
+            made.append(rng.integers(0 if buffer.dtype == "uint8" else -9, 10, shape).astype(buffer.dtype))
+    made[-1][...] = 0
+    return made
+
+
+def expected(kind: str, args: list[np.ndarray], window: int, stride: int) -> np.ndarray:
+    x, w = (numbers(item) if item.dtype == "uint16" else item.astype("float64") for item in args[:2])
+    x = np.pad(x.astype("float64"), [(0, 0), (window // 2,) * 2, (window // 2,) * 2, (0, 0)])
+    height, width = ((size - window) // stride + 1 for size in x.shape[1:3])
+    total: Any = 0.0
+    for r in range(window):
+        for s in range(window):
+            seen = x[0, r : r + height * stride : stride, s : s + width * stride : stride][:height, :width]
+            total = total + seen @ w[r, s].astype("float64")
+    return total[None]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("width", TILE_ROWS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_pixels_of_a_row_are_tiles(kind: str, width: int, stride: int) -> None:
+    func = convolution(kind, 2, width, 16, 3 if width < 16 else 1, stride)
+    sketch = windows(func, kind)
+    made = at_point(func, sketch, random_point(sketch, np.random.default_rng(width)))
+    args = arguments(func)
+    run(lower_func(made, 512), *args)
+    assert tile_name(f"{kind}_rows", width, stride) in sketch.trace_json(random_point(sketch, np.random.default_rng(0)))
+    np.testing.assert_allclose(args[-1], expected(kind, args, 3 if width < 16 else 1, stride), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif("amx-tile" not in host_cpu().features, reason="this CPU has no matrix unit (AMX)")
+@pytest.mark.parametrize("seed", range(24))
+def test_machine_code_gives_the_same(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kind = list(KINDS)[seed % len(KINDS)]
+    window, stride = int(rng.choice([1, 3, 5])), int(rng.integers(1, 3))
+    width = int(rng.choice(TILE_ROWS)) * int(rng.integers(1, 5))
+    height, filters, tiles = int(rng.integers(1, 9)), 16 * int(rng.integers(1, 9)), int(rng.integers(1, 4))
+    func = convolution(kind, height, width, filters, window, stride, tiles=tiles)
+    sketch = windows(func, kind)
+    made = at_point(func, sketch, random_point(sketch, rng)).without_attr("layout_free_buffers")
+    args = arguments(func, seed)
+    types = [buffer.dtype for buffer in func.buffer_map.values()]
+    held = [array(numbers(a) if a.dtype == "uint16" else a, dtype=t) for a, t in zip(args[:-1], types)]
+    out = empty(args[-1].shape, types[-1])
+    load_artifact(compile_artifact(made, Target("llvm").resolved(), name="main"))["main"](*held, out)
+    np.testing.assert_allclose(out.numpy(), expected(kind, args, window, stride), rtol=1e-3, atol=1e-3)
+
+
+def test_what_follows_is_computed_where_tiles_are_copied_to_their_places() -> None:
+    func = convolution("amx_bf16", 4, 14, 32, 3, 1, finish=True)
+    sketch = windows(func, "amx_bf16")
+    args = arguments(func)
+    run(lower_func(at_point(func, sketch, random_point(sketch, np.random.default_rng(1))), 512), *args)
+    wanted = np.maximum(expected("amx_bf16", args, 3, 1) + args[2], 0)
+    np.testing.assert_allclose(numbers(args[-1]), wanted, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loop_holds_four_tiles_of_sums(kind: str) -> None:
+    func = convolution(kind, 4, 28, 64, 3, 1, tiles=2)
+    sketch = windows(func, kind)
+    wanted = {"rows": 2, "lines": 1, "columns": 2, "panel": 1, "unroll": 1}
+    made = at_point(func, sketch, [d.values.index(wanted[d.name]) for d in sketch.decisions])
+    asm = compile_artifact(made, SAPPHIRE, name="main", keep=("asm",)).blobs["asm"].decode()
+    instruction = KINDS[kind][-1]
+    inner = max(re.split(r"\.LBB\w+:", asm), key=lambda loop: loop.count(instruction))
+    assert inner.count(instruction) == 4
+    assert inner.count("tileloadd") == 4
+    between = inner[inner.index(instruction) : inner.rindex(instruction)]
+    assert "tilestored" not in between
+    assert "zmm" not in between
+
+
+def test_images_without_whole_tiles_take_vectors() -> None:
+    for func in (convolution("amx_u8s8", 4, 13, 16, 3, 1), convolution("amx_u8s8", 4, 14, 24, 3, 1)):
+        assert not [sketch.name for sketch in generate(func, SAPPHIRE) if "windows" in sketch.name]
+    free = convolution("amx_u8s8", 4, 14, 16, 3, 1)
+    assert [sketch.name for sketch in generate(free, SAPPHIRE)][0] == "amx_u8s8_windows"
+    given = free.without_attr("layout_free_buffers")  # filters that a call brings would be packed at each
+    assert "amx_u8s8_windows" not in [sketch.name for sketch in generate(given, SAPPHIRE)]
+
+
+def test_points_fit_eight_tile_registers() -> None:
+    sketch = windows(convolution("amx_bf16", 8, 56, 128, 3, 1), "amx_bf16")
+    points = [sketch.values(random_point(sketch, np.random.default_rng(seed))) for seed in range(40)]
+    sizes = {(v["rows"] * v["lines"], v["columns"]) for v in points}
+    assert (2, 2) in sizes
+    assert all(down * columns + min(down, columns) + 1 <= 8 for down, columns in sizes)

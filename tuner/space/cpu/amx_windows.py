@@ -1,0 +1,186 @@
+"""Sketches of convolutions of narrow numbers on Intel's matrix unit (AMX), with channels last.
+
+Neighbouring pixels of a row are the rows of a tile, loaded from the image as they lie, and filters are packed:
+
+    W[r, s, c, f]  →  filters[f // 16, r, s, c // 32, c % 32 // 2, f % 16, c % 2]           (bytes: 64, and groups of 4)
+    lines × rows × columns tiles of sums, for all r, s and 32 c:
+        out[y ..., 14 x ..., 16 f ...] += image[y + r, 14 x + s, 32 c ...] · filters[f, r, s, c]
+
+Tiles have as many rows as divide an image's row (14 of 56). An instruction takes 16 cycles for any number of rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from compiler.errors import ScheduleError
+from compiler.lower.blocks.split_preproc import layout_free
+from compiler.schedule.core.schedule import BlockRV, Schedule
+from compiler.target.target import Target
+from compiler.tir.intrin.x86 import TILE, TILE_GROUPS, TILE_ROWS, TILE_STEPS, tile_name
+from compiler.tir.nodes import PrimFunc
+from tuner.space.analysis import BlockAxis, BlockInfo, epilogue_of
+from tuner.space.cpu.amx import UNITS, TileUnit
+from tuner.space.cpu.dots import Grouped, begin, grouped, pack_groups, spread_others
+from tuner.space.cpu.roles import Roles, assign_roles
+from tuner.space.loops import fuse_all
+from tuner.space.recorder import Recorder
+from tuner.space.sketch import Sketch, Values
+
+_TILES = 8  # registers
+_SPEED = 8.0  # of a tile's instruction, beside those on vectors
+_COUNTS = (1, 2, 3, 4)
+_PANELS = (1, 2, 4, 8, 16)
+_UNROLLS = (1, 2)
+_TILE_BYTES = 1024
+_PRODUCT, _NEAR, _FAR = 16.0, 20.0, 60.0  # cycles: of a product, of a tile from near caches, of one from beyond
+_NEAR_BYTES = 1 << 19  # a quarter of the second-level cache of all CPUs with the unit
+_FINISH = 160.0  # cycles that storing a tile of sums and what follows take
+
+
+def window_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit | None:
+    """The unit of `target` that can compute `info`, a convolution with whole tiles of channels."""
+    work = grouped(info, roles)
+    if work is None or not _is_image(info, work) or _tile_rows(work) is None:
+        return None
+    dtypes = (info.output.buffer.dtype, work.scalar.buffer.dtype, work.vector.buffer.dtype)
+    for unit in UNITS:
+        whole = not (work.roles.v.extent % TILE or work.k.extent % unit.depth)
+        if whole and unit.dtypes == dtypes and unit.feature in target.features:
+            return unit
+    return None
+
+
+def tile_windows_sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target) -> Sketch | None:
+    """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
+    for step in TILE_STEPS:
+        found = _sketch(func, name, unit, target, step)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_image(info: BlockInfo, work: Grouped) -> bool:
+    """Whether channels lie last in the image and in the result, and pixels of a row before them."""
+    of_rows = [dim for dim, axes in enumerate(work.scalar.axes_by_dim) if work.m.position in axes]
+    rank = len(info.output.axes_by_dim)
+    kept = [frozenset((work.m.position,)), frozenset((work.roles.v.position,))]
+    return of_rows == [len(work.scalar.axes_by_dim) - 2] and rank > 2 and list(info.output.axes_by_dim[-2:]) == kept
+
+
+def _tile_rows(work: Grouped) -> int | None:
+    """The rows of a tile: the most that divide a row of the image."""
+    return next((rows for rows in TILE_ROWS if work.m.extent % rows == 0), None)
+
+
+def _sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target, step: int) -> Sketch | None:
+    sch, recorder, blocks, info = begin(func, name)
+    roles = assign_roles(info)
+    work = None if roles is None else grouped(info, roles)
+    if work is None or work.vector.buffer not in layout_free(sch.func):
+        return None
+    height = _tile_rows(work)
+    assert height is not None
+    epilogue = epilogue_of(sch.func, info, blocks)
+    spread_others(sch, {name, epilogue}, target)
+    try:
+        _tile(sch, recorder, info, work, unit, epilogue, height, step)
+    except ScheduleError:
+        return None
+    threads = max(1, target.num_cores or 1)
+    column_tiles, row_tiles = work.roles.v.extent // TILE, work.m.extent // height
+    above = _above(work)
+    lines = 1 if above is None else above.extent
+    around = math.prod(a.extent for a in work.roles.others if a is not above)
+    depth = math.prod(a.extent for a in info.reduced) // unit.depth
+
+    def allowed(values: Values) -> bool:
+        """Whether tiles and panels are whole, and the sums and reused operands fit the registers."""
+        down, columns = values["rows"] * values["lines"], values["columns"]
+        if row_tiles % values["rows"] or lines % values["lines"] or column_tiles % (columns * values["panel"]):
+            return False
+        return down * columns + min(down, columns) + 1 <= _TILES
+
+    def draft(values: Values) -> float:
+        """Score a point by the tiles that it reads for each product, where they come from, and the tasks of threads.
+        All lines of the image read the same panels of filters."""
+        down, columns = values["rows"] * values["lines"], values["columns"]
+        width = columns * values["panel"]
+        far = width * depth * _TILE_BYTES > _NEAR_BYTES
+        loads = (_FAR if far else _NEAR) / down + _NEAR / columns
+        chunks = column_tiles // width * around * (lines // values["lines"])
+        balance = chunks / (-(-chunks // threads) * threads)
+        full = height / TILE
+        return _SPEED * full * _PRODUCT / (max(_PRODUCT, loads) + loads / 8 + _FINISH / depth) * balance
+
+    return Sketch(f"{unit.intrin}_windows", sch.trace, tuple(recorder.decisions), allowed, draft)
+
+
+def _above(work: Grouped) -> BlockAxis | None:
+    """The axis of the image's lines: the last of those beside the rows."""
+    return next((a for a in reversed(work.roles.others) if a.extent > 1), None)
+
+
+def _tile(
+    sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: TileUnit, epilogue: str | None,
+    height: int, step: int,
+) -> None:  # fmt: skip
+    """Schedule the convolution; the block `epilogue` is computed where finished tiles are copied."""
+    block = sch.get_block(info.name)
+    roles, above = work.roles, _above(work)
+    writer = sch.cache_write(block, 0, "global")
+    if epilogue is not None:
+        sch.reverse_compute_inline(sch.get_block(epilogue))
+    copy = sch.cache_write(block, 0, "local")
+    loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
+    most, row_tiles = roles.v.extent // TILE, work.m.extent // height
+    rows = recorder.choose("rows", tuple(r for r in _COUNTS if row_tiles % r == 0)).rv
+    high = 1 if above is None else above.extent
+    lines = recorder.choose("lines", tuple(c for c in _COUNTS if high % c == 0)).rv
+    columns = recorder.choose("columns", tuple(c for c in _COUNTS if most % c == 0)).rv
+    panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= most)).rv
+    unroll = recorder.choose("unroll", tuple(u for u in _UNROLLS if work.k.extent % (u * unit.depth) == 0)).rv
+    v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, columns, TILE])
+    m_outer, m_tile, m_lane = sch.split(loops[work.m.position], [None, rows, height])
+    k_outer, k_inner, k_lane, k_group = sch.split(loops[work.k.position], [None, unroll, TILE_GROUPS, unit.group])
+    batch = [loops[a.position] for a in roles.others if a is not above]
+    h_outer, h_tile = (None, None) if above is None else sch.split(loops[above.position], [None, lines])
+    window = [loops[a.position] for a in info.reduced if a is not work.k]
+    around = [v_outer, *batch, *([] if h_outer is None else [h_outer])]
+    tiles = [*([] if h_tile is None else [h_tile]), m_tile, v_tile]
+    sch.reorder(*around, m_outer, v_panel, *window, k_outer, k_inner, *tiles, m_lane, v_lane, k_lane, k_group)
+    sch.reverse_compute_at(copy, v_panel, preserve_unit_loops=True)
+    sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
+    for made in (block, copy):
+        sch.transform_layout(made, ("write", 0), _in_tiles(len(info.output.axes_by_dim), height))
+    pack_groups(sch, block, work, TILE, unit.group, unit.depth)
+    sch.parallel(fuse_all(sch, around))
+    init = sch.decompose_reduction(block, (*window, k_outer)[0])
+    for loop in [k_inner, *tiles]:
+        sch.unroll(loop)
+    sch.tensorize(m_lane, tile_name(f"{unit.intrin}_rows", height, step))
+    zeroed = sch.get_loops(init)[-2 - len(tiles) :]
+    for loop in zeroed[:-2]:
+        sch.unroll(loop)
+    sch.tensorize(zeroed[-2], tile_name(f"amx_zero_{unit.dtypes[0]}", height))
+    _split_in_tiles(sch, copy, height)
+    sch.tensorize(sch.get_loops(copy)[-2], tile_name(f"amx_copy_{unit.dtypes[0]}", height))
+    _split_in_tiles(sch, writer, height)
+    sch.vectorize(sch.get_loops(writer)[-1])
+
+
+def _in_tiles(rank: int, height: int) -> str:
+    """The layout of sums: tile by tile."""
+    *outer, row, column = [f"i{dim}" for dim in range(rank)]
+    place = [*outer, f"{row} // {height}", f"{column} // {TILE}", f"{row} % {height}", f"{column} % {TILE}"]
+    return f"lambda {', '.join([*outer, row, column])}: ({', '.join(place)})"
+
+
+def _split_in_tiles(sch: Schedule, block: BlockRV, height: int) -> None:
+    """Let a block go through its elements tile by tile, all tiles unrolled."""
+    *_, line, rows, columns = sch.get_loops(block)
+    m_tile, m_lane = sch.split(rows, [None, height])
+    v_tile, v_lane = sch.split(columns, [None, TILE])
+    sch.reorder(line, m_tile, v_tile, m_lane, v_lane)
+    for loop in (line, m_tile, v_tile):
+        sch.unroll(loop)
