@@ -25,8 +25,8 @@ On tiles (AMX), whose operands both have groups, for all i, j, k of 16 and g of 
 | `amx_s8s8`, `amx_s8u8`, `amx_u8s8`, `amx_u8u8` | int32 | 8 bits with and without sign, groups of 4 | tdpbssd, … |
 
 `amx_bf16_rows` and its kin do the same with an A that lies in rows as it is, A[i, 2 k + g] (or 4 k + g). Its tile is
-loaded row by row. Tiles may have fewer rows, and rows that are read may lie twice as far apart, as those of a
-convolution do: `tile_name("amx_bf16_rows", 14, 2)` is for 14 rows A[2 i, 2 k + g].
+loaded row by row. Tiles may have fewer rows. Rows that are read may lie twice as far apart, as those of a convolution
+do: `tile_name("amx_bf16_rows", 14, 2)` is for 14 rows A[2 i, 2 k + g].
 
 `amx_pack_bfloat16`, `amx_pack_int8` and `amx_pack_uint8` make a row of a tile of B out of 2 (4) rows as they are:
 D[j, g] = S[g, j]. `amx_turn_bfloat16` and its kin make a tile of B out of columns that lie as rows:

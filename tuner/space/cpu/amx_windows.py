@@ -102,7 +102,7 @@ def _sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target, step: int
         return down * columns + min(down, columns) + 1 <= _TILES
 
     def draft(values: Values) -> float:
-        """Score a point by the tiles that it reads for each product, where they come from, and the tasks of threads.
+        """Score a point by the tiles read for each product, where they come from, and the tasks of threads.
         All lines of the image read the same panels of filters."""
         down, columns = values["rows"] * values["lines"], values["columns"]
         width = columns * values["panel"]

@@ -35,9 +35,9 @@ def widen_products(mod: IRModule, context: PassContext) -> IRModule:
                                                      lv = R.matmul(x32, w32)
 
     Such numbers are float32 whose last bits are zero, and their products are exact there, so only the order of sums
-    differs. The conversion becomes part of the kernel before, and of constants. Some products stay: those of bfloat16
-    on CPUs that multiply pairs of them faster, or tiles (of convolutions, those in whole tiles), those with a parameter
-    of the function, and those of few rows.
+    differs. The conversion becomes part of the kernel before, and of constants. Some products stay: those with
+    a parameter of the function, those of few rows, and those of bfloat16 that a CPU multiplies faster in pairs, or in
+    whole tiles.
     """
     target = Target.current(allow_none=True)
     if target is None or not target.is_cpu:
