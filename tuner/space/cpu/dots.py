@@ -50,6 +50,11 @@ def _always(cpu: str, features: frozenset[str]) -> bool:
     return True
 
 
+def _beside_tiles(cpu: str, features: frozenset[str]) -> bool:
+    """Pairs of bfloat16 are offered beside tiles as well, because a system can forbid the use of tiles."""
+    return multiplies_pairs_fast(cpu, features) or "amx-bf16" in features
+
+
 @dataclass(frozen=True)
 class Unit:
     """An instruction as a tensor intrinsic: the CPU features it needs, and the numbers that it takes."""
@@ -78,7 +83,7 @@ UNITS = (  # the faster first
     Unit("dot_16x4_vnni", _needs("avx512vnni"), 16, 4, "int32", ("uint8",), ("int8",)),
     Unit("dot_8x4_vnni", _needs("avxvnni"), 8, 4, "int32", ("uint8",), ("int8",)),
     Unit("dot_8x4_vnni", _needs("avx512vnni", "avx512vl"), 8, 4, "int32", ("uint8",), ("int8",)),
-    Unit("dot_16x2_bf16", _needs("avx512bf16"), 16, 2, "float32", _BF16, _BF16, is_fast=multiplies_pairs_fast),
+    Unit("dot_16x2_bf16", _needs("avx512bf16"), 16, 2, "float32", _BF16, _BF16, is_fast=_beside_tiles),
     Unit("dot_16x2_int16", _needs("avx512bw"), 16, 2, "int32", _INT16, _INT16, "int16"),
     Unit("dot_8x2_int16", _needs("avx2"), 8, 2, "int32", _INT16, _INT16, "int16"),
 )
