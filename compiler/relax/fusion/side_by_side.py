@@ -35,7 +35,7 @@ _LAUNCH = 1e-6  # seconds until all threads have begun and all are seen to have 
 _FLOPS = 5e10  # of a thread, roughly; only how kernels compare counts
 _BYTES = 1e10
 _SLOWER = 1.1  # the time of a thread that shares its core or memory: no two threads are always equally fast
-_COUNTED = 4096  # tasks that are given to threads one by one
+_COUNTED = 4096  # tasks that are given to threads one by one; a table of more would make code large
 _T = TypeVar("_T")
 _ATTRS = frozenset({"tir.noalias", "tir.is_scheduled", "global_symbol", LAYOUT_FREE})
 
@@ -112,6 +112,8 @@ def _together(stages: Sequence[Stage], threads: int) -> float:
     total = sum(stage.tasks for stage in stages)
     launch = _LAUNCH if total > 1 else 0.0
     if total > _COUNTED:
+        if len(stages) > 1:
+            return math.inf
         return launch + sum(stage.tasks * stage.seconds for stage in stages) / threads
     ends = [(0.0, 1.0)] * (min(threads, total) - 1) + [(0.0, _SLOWER if total > 1 < threads else 1.0)]
     for stage in sorted(stages, key=lambda stage: -stage.seconds):

@@ -139,7 +139,7 @@ class _SideBySide(PyExprMutator):
         """How much less time two steps take as one, of their time."""
         stages = [[kernel.stages for kernel in step.kernels] for step in (one, other)]
         apart = sum(seconds_of(kernels, self._threads) for kernels in stages)
-        return 1 - seconds_of([*stages[0], *stages[1]], self._threads) / apart
+        return 1 - seconds_of([*stages[0], *stages[1]], self._threads) / apart if apart else 0.0  # arrays may be empty
 
     # ------------------------------------------------------------------------------------ the kernel
 

@@ -196,6 +196,17 @@ def test_how_long_stages_take_together() -> None:
     assert seconds_of([[Stage(1, 2.0)]], 8) == pytest.approx(2.0)  # nothing is launched
     assert seconds_of([[Stage(4, 1.0), Stage(8, 2.0)], [Stage(2, 1.0)]], 1) == pytest.approx(22 + 2 * launch)
     assert seconds_of([[Stage(10_000, 1.0)]], 2) == pytest.approx(5000 + launch)
+    assert seconds_of([[Stage(10_000, 1.0)], [Stage(1, 1.0)]], 2) == float("inf")  # too many for a table
+
+
+def test_kernels_of_empty_arrays_are_left_alone() -> None:
+    bb = BlockBuilder()
+    x = Var("x", TensorStructInfo((0, 8), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            out = bb.emit_output(relax.Tuple([bb.emit(op.nn.relu(x)), bb.emit(op.exp(x))]))
+        bb.emit_func_output(out)
+    assert [item.shape for item in run(bb.get(), np.zeros((0, 8), "float32"))] == [(0, 8), (0, 8)]
 
 
 def test_unused_kernels_are_gone_after_a_build() -> None:
