@@ -144,7 +144,7 @@ def row(case: Case, threads: int, runtime: Runtime, rate: float | None, first: f
 
 def built(path: Path, threads: int, kind: Kind) -> Path:
     """A graph as a file for this machine, its kernels drafted or tuned."""
-    file = path.with_suffix(f".{threads}.{kind.title.replace(' ', '-')}.tunefarm")
+    file = kind.file(path, threads)
     made = build(ModelCase(path.stem, path, path, None), threads, kind, file)
     tuned = f", tuned in {made.tuning_s:.0f} s by {made.trials} trials" if made.trials else ""
     print(f"{path.stem}, {threads} threads: built in {made.build_s:.1f} s{tuned}", file=sys.stderr)

@@ -126,6 +126,10 @@ class Kind:
     with_model: bool = True
     mean_trials: int = 0
 
+    def file(self, model: Path, *parts: object) -> Path:
+        """The file beside a model's where it is built, named by `parts`, too."""
+        return model.with_suffix(f".{'.'.join(map(str, [*parts, self.title.replace(' ', '-')]))}.tunefarm")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -258,7 +262,7 @@ def row(case: Case, threads: int, runtime: Runtime, fastest: float | None, cpu: 
 
 def kept(case: Case, threads: int, kind: Kind) -> Made:
     """The model as a file beside the case's: built before with as many trials, or now."""
-    path = case.model.with_suffix(f".{case.precision}.{threads}.{kind.title.replace(' ', '-')}.tunefarm")
+    path = kind.file(case.model, case.precision, threads)
     note, asked = path.with_suffix(".json"), [kind.trials, kind.mean_trials]
     known = json.loads(note.read_text()) if path.exists() and note.exists() else {}
     before = None if known.get("asked") != asked else Made(known["build_s"], known["tuning_s"], known["trials"], path)

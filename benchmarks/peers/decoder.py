@@ -67,10 +67,10 @@ def openvino(path, threads):
 def torch(path, threads):
     """The graph's operators as torch's functions, through torch.compile."""
     import torch as pytorch
-    from onnx_by_torch import OnnxByTorch
+    from onnx_by_torch import compiled
 
     pytorch.set_num_threads(threads)
-    module = pytorch.compile(OnnxByTorch(path).eval())
+    module = compiled(path)
 
     def call(given):
         with pytorch.inference_mode():

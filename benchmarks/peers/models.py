@@ -62,10 +62,10 @@ def torch(model, threads):
     """The graph's operators as torch's functions, through torch.compile. What inductor's patterns fail on, such as a
     mask that all heads of an attention share, is compiled without them."""
     import torch as pytorch
-    from onnx_by_torch import OnnxByTorch
+    from onnx_by_torch import compiled
 
     pytorch.set_num_threads(threads)
-    module = pytorch.compile(OnnxByTorch(model).eval())
+    module = compiled(model)
 
     def ready(given):
         held = [pytorch.from_numpy(array) for array in given.values()]

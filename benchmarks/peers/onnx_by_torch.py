@@ -2,8 +2,16 @@
 
 import onnx
 import torch
+import torch._inductor.config
 from onnx import helper, numpy_helper
 from torch.nn import functional as F
+
+
+def compiled(path):
+    """The file's model through torch.compile, set as PyTorch advises for inference on CPUs.
+    Weights are constants, laid out ahead ("freezing"), and kernels are chosen by timing them ("max-autotune")."""
+    torch._inductor.config.freezing = True
+    return torch.compile(OnnxByTorch(path).eval(), mode="max-autotune")
 
 
 class OnnxByTorch(torch.nn.Module):

@@ -20,7 +20,6 @@ from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.ir.visit import replace
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, layout_free
-from compiler.relax.fusion.join_blocks import joined
 from compiler.relax.names import FreshNames
 from compiler.relax.nodes import Constant
 from compiler.tir import nodes as n
@@ -70,24 +69,12 @@ def merged(
     numbers: Mapping[object, PrimExpr],
     names: Mapping[object, str],
 ) -> MergedKernel:
-    """The kernel that takes `steps` and gives `results`.
+    """The kernel that has the statements of all `steps` one after another, and gives `results`.
 
     `shapes` has the dimensions of all arrays, in the caller's variables, which become the kernel's. Arrays that no step
     makes are its arguments, except those without dimensions that `numbers` gives values for. `names` suggests names of
     arguments. Raises IRError where a kernel is not called as it declares.
     """
-    kernel = in_order(steps, results, shapes, numbers, names)
-    return MergedKernel(joined(kernel.func), kernel.inputs, kernel.scalars)
-
-
-def in_order(
-    steps: Sequence[KernelCall],
-    results: Sequence[object],
-    shapes: Shapes,
-    numbers: Mapping[object, PrimExpr],
-    names: Mapping[object, str],
-) -> MergedKernel:
-    """The kernel that has the statements of all `steps`, unchanged; else as `merged`."""
     merger = _Merger(results, shapes, numbers, names)
     for step in steps:
         merger.add(step)

@@ -23,7 +23,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.ir.visit import replace
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE
-from compiler.relax.fusion.merge import KernelCall, MergedKernel, Shapes, in_order
+from compiler.relax.fusion.merge import KernelCall, MergedKernel, Shapes, merged
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.measure import estimate_tir_flops
@@ -82,7 +82,7 @@ def seconds_of(kernels: Sequence[Sequence[Stage]], threads: int) -> float:
 
 def beside(steps: Sequence[KernelCall], results: Sequence[object], shapes: Shapes, threads: int) -> MergedKernel:
     """The kernel that runs the kernels of `steps` side by side; arguments as `merged` has them."""
-    kernel = in_order(steps, results, shapes, {}, {})
+    kernel = merged(steps, results, shapes, {}, {})
     statements = iter(_parts(kernel.func))
     own = [
         [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.errors import IRError
@@ -11,6 +11,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax import nodes as r
 from compiler.relax.expr_functor import PyExprMutator
+from compiler.relax.fusion.join_blocks import joined
 from compiler.relax.fusion.merge import KernelCall, MergedKernel, as_immediate, merged
 from compiler.relax.fusion.outline import PRIMITIVE
 from compiler.relax.nodes.unify import Values, unify
@@ -96,7 +97,8 @@ class _Steps:
         made = {array for step in steps for array in step.outputs}
         if not steps or not made.issuperset(results) or len(set(results)) < len(results):
             raise _Refused
-        return merged(steps, results, self._shapes, self._numbers, self._names)
+        kernel = merged(steps, results, self._shapes, self._numbers, self._names)
+        return replace(kernel, func=joined(kernel.func))
 
     def _step(self, var: r.Var, value: RelaxExpr) -> KernelCall | None:
         if isinstance(value, r.Var | r.Tuple | r.TupleGetItem):
