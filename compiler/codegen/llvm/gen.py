@@ -126,7 +126,8 @@ class Gen:
     `index_vars` holds integer variables of signed dtypes as 64-bit values or known integers; `value_vars` all
     others in their own type. `storage` the buffers' memory by data variable; `allocated` the memory that this
     function itself made for a variable, with its size. `nontemporal`: vectors are now stored past the caches.
-    `transposes`: columns of local arrays are read now, all of them.
+    `transposes`: columns of local arrays are read now, all of them. `denormals_are_zero`: of bfloat16, for products of
+    this kernel.
     """
 
     module: ModuleText
@@ -137,6 +138,7 @@ class Gen:
     parallel: bool = True
     nontemporal: bool = False
     transposes: bool = False
+    denormals_are_zero: bool = False
     shared_bytes: int = 0  # of a GPU's block, so far
     index_vars: dict[n.Var, Operand] = field(default_factory=dict)
     value_vars: dict[n.Var, str] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from compiler.codegen.llvm.stmt import emit
 from compiler.codegen.llvm.types import bits_of, code_of, llvm_type
 from compiler.codegen.llvm.writer import FunctionWriter
 from compiler.codegen.llvm.x86.amx import ask_for_tiles, uses_tiles
+from compiler.codegen.llvm.x86.bfloat16 import takes_denormals_for_zero
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar
 from compiler.ir.visit import walk
@@ -109,7 +110,7 @@ def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
     texts = [parameter_text(p, i, noalias, written) for i, p in enumerate(params)]
     linkage = "hidden" if symbol in module.shared else "internal"
     w = FunctionWriter(f'define {linkage} i32 @"{symbol}.run"({", ".join(texts)})')
-    g = Gen(module, w, LinearForms(), symbol, noalias)
+    g = Gen(module, w, LinearForms(), symbol, noalias, denormals_are_zero=takes_denormals_for_zero(func.body))
     for position, param in enumerate(params):
         bind_parameter(g, param, f"%arg{position}")
     if uses_tiles(func.body):

@@ -135,7 +135,10 @@ def _captured(g: Gen, body: n.Stmt) -> list[Captured]:
 def _inner(g: Gen, loop: n.For, low: Operand, captured: list[Captured]) -> Gen:
     """The state for writing the body: every captured value is a parameter."""
     w = FunctionWriter("")
-    inner = Gen(g.module, w, g.forms, g.symbol, g.noalias, parallel=False, nontemporal=g.nontemporal)
+    inner = Gen(
+        g.module, w, g.forms, g.symbol, g.noalias, parallel=False, nontemporal=g.nontemporal,
+        denormals_are_zero=g.denormals_are_zero,
+    )  # fmt: skip
     inner.index_vars.update((v, x) for v, x in g.index_vars.items() if type(x) is int)
     for position, (names, ty, outside) in enumerate(captured):
         name = f"%p{position}"

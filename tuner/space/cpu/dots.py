@@ -44,6 +44,7 @@ _LATENCY = 12  # sums that hide how long an instruction takes
 _BROADCAST, _NEAR, _FAR = 0.5, 1.0, 12.0  # instructions' time: of a group for all lanes, of a near vector, of a far one
 _PANEL_BYTES = 1 << 19  # half of a second-level cache
 _AGAIN = 8.0
+_WRITTEN_OUT = 4  # steps of a loop that LLVM writes out by itself
 
 
 def _always(cpu: str, features: frozenset[str]) -> bool:
@@ -198,19 +199,31 @@ def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch 
     around = math.prod(a.extent for a in work.roles.others)
     columns, rows = work.roles.v.extent, work.m.extent
     width = parse_dtype(unit.held or unit.vector[0]).bytes
+    ahead, every = _groups_ahead(work, unit.group), work.k.extent // unit.group
+
+    def groups(values: Values) -> tuple[int, int]:
+        """Return the groups of all rows in the steps that are written out, and how many steps these are.
+        LLVM writes all of a few out."""
+        tile, steps = values["rows"], every if every <= _WRITTEN_OUT else values["unroll"]
+        return (tile + ahead * (steps - 1), steps) if ahead else (tile, 1)
 
     def allowed(values: Values) -> bool:
-        """Whether panels are whole, and the sums, a row's group and the panel's vectors fit the registers."""
+        """Whether panels are whole, and the sums, groups and the panel's vectors fit the registers.
+        LLVM keeps groups that another row has in the next step."""
         if columns // unit.lanes % (values["vectors"] * values["panel"]):
             return False
-        return values["rows"] * values["vectors"] + values["vectors"] < target.vector_registers
+        shared, steps = groups(values)
+        kept = shared if ahead and steps > 1 else 1
+        return values["rows"] * values["vectors"] + values["vectors"] + kept <= target.vector_registers
 
     def draft(values: Values) -> float:
         """Score a point by the share of multiplying instructions, of rows outside tails, and of busy threads.
         If a panel does not stay in the second-level cache, each row of tiles fetches it anew."""
         tile, vectors = values["rows"], values["vectors"]
         sums, wide = tile * vectors, vectors * values["panel"] * unit.lanes
-        loads = tile * _BROADCAST + vectors * (_NEAR if wide * depth * width <= _PANEL_BYTES else _FAR)
+        each = _NEAR if wide * depth * width <= _PANEL_BYTES else _FAR
+        shared, steps = groups(values)
+        loads = shared / steps * _BROADCAST + vectors * each
         whole = rows / (-(-rows // tile) * tile)
         tasks = columns // wide * around
         balance = tasks / (-(-tasks // threads) * threads)
@@ -218,6 +231,13 @@ def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch 
         return min(1.0, sums / _LATENCY) * sums / max(sums, loads) / (1 + loads / sums / 8) * whole * balance / again
 
     return Sketch(unit.intrin, sch.trace, tuple(recorder.decisions), allowed, draft)
+
+
+def _groups_ahead(work: Grouped, group: int) -> int:
+    """The number of rows that lie between groups which are the same in neighbouring steps; 0 where none are.
+    Such are those of windows along a row of an image."""
+    step = dict(work.scalar.steps).get(work.m.position, 0)
+    return group // step if step and group % step == 0 else 0
 
 
 def spread_others(sch: Schedule, names: Collection[str | None], target: Target) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,28 @@ def test_vectors_of_bytes_are_packed_together(channels: int, vectors: int, is_pa
     asm = compile_artifact(scheduled, ZEN4, name="main", keep=("asm",)).blobs["asm"].decode()
     assert ("vpackuswb" in asm) is is_packed
     assert ("vpmovdb" in asm) is not is_packed
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "name", "instruction"),
+    [
+        (("bfloat16", "bfloat16", "float32"), "dot_16x2_bf16", "vdpbf16ps"),
+        (("uint8", "int8", "int32"), "dot_16x4_vnni", "vpdpbusd"),
+    ],
+)
+def test_groups_that_rows_share_stay_in_registers(dtypes: Any, name: str, instruction: str) -> None:
+    """A row's next group is another row's: LLVM keeps all of those that are written out."""
+    x, w = placeholder((1, 3, 20, 39), dtypes[0], name="x"), placeholder((7, 8, 3, 64), dtypes[1], name="w")
+    y = conv(x, w, (2, 2), (0, 0), 1, 1, "NCHW", "HWIO", dtypes[2], "NHWC")
+    func = create_prim_func([x, w, compute(y.shape, lambda *i: ops.maximum(y(*i), 0), name="out")])
+    [sketch] = generate(func, ZEN4)
+    assert sketch.name == name
+    unrolls = next(d for d in sketch.decisions if d.name == "unroll")
+    rng = np.random.default_rng(0)
+    drawn = (random_point(sketch, rng) for _ in range(200))
+    points = [p for p in drawn if unrolls.values[p[sketch.decisions.index(unrolls)]] == max(unrolls.values)][:6]
+    assert points
+    for point in points:
+        asm = compile_artifact(at_point(func, sketch, point), ZEN4, name="main", keep=("asm",)).blobs["asm"].decode()
+        inner = max(re.split(r"\.LBB\w+:", asm), key=lambda loop: loop.count(instruction))
+        assert not re.search(r"%zmm\d+, -?\d*\(%rsp\)", inner)
