@@ -88,7 +88,8 @@ def _model(family: str) -> Found | None:
 
 
 def _best(sketches: list[Sketch], guide: Guide, rng: np.random.Generator) -> list[Scored]:
-    """The points that rank first, best first."""
+    """The points that rank first, best first, and then the best of each sketch without one.
+    Points of a sketch may all fail to apply."""
     seen: set[tuple[int, Point]] = set()
     found: list[Scored] = []
     for place, sketch in enumerate(sketches):
@@ -100,7 +101,10 @@ def _best(sketches: list[Sketch], guide: Guide, rng: np.random.Generator) -> lis
             own = [point for _, at, point in parents if at == place]
             children = [mutated(sketch, point, rng) for point in own for _ in range(_CHILDREN)]
             found += _scored(place, sketch, [c for c in children if sketch.is_allowed(c)], guide, seen)
-    return heapq.nlargest(_TRIED, found)
+    first = heapq.nlargest(_TRIED, found)
+    missing = set(range(len(sketches))) - {place for _, place, _ in first}
+    own = [[scored for scored in found if scored[1] == place] for place in missing]
+    return [*first, *sorted(map(max, filter(None, own)), reverse=True)]
 
 
 def _scored(

@@ -112,8 +112,10 @@ def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles, tile: int) -> Winograd
 
 def _along_window(info: BlockInfo, roles: Roles) -> bool:
     """Whether vectors run along rows of the image, as those of tiles do."""
-    reduced = {a.position for a in info.reduced}
-    return roles.vector_operand is not None and bool(info.inputs[roles.vector_operand].innermost & reduced)
+    if roles.vector_operand is None:
+        return False
+    along = info.inputs[roles.vector_operand].innermost
+    return roles.v.position in along and any(a.position in along for a in info.reduced)
 
 
 def summed_channels(info: BlockInfo) -> list[BlockAxis]:

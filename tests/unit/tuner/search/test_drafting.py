@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Event
@@ -10,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from compiler.errors import ScheduleError
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.faces import kernel_schedules as answers
-from tuner.search import draft_cache, drafting
+from tuner.search import draft_cache, drafted, drafting
 from tuner.search.draft_cache import DraftCache
 from tuner.workloads import WorkloadSpec
 
@@ -154,3 +158,22 @@ def test_a_prepared_kernel_is_not_scheduled_again(monkeypatch: pytest.MonkeyPatc
     again = [answers._pick(func, TARGET) for func in funcs]
     assert [one.script() for one in made if one] == [one.script() for one in again if one]
     assert len(list(filter(None, made))) == len(funcs)
+
+
+def test_a_sketch_whose_points_fail_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    func = WorkloadSpec.parse("matmul:64,64,64").prim_func()
+    first = drafted.drafted(func, TARGET)
+    assert first is not None
+
+    def steps(trace: Trace) -> str:
+        return re.sub(r"decision=\d+", "", str(trace))
+
+    def apply(func: PrimFunc, trace: Trace) -> Schedule:
+        if steps(trace) == steps(first.trace):
+            raise ScheduleError("it cannot be applied")
+        return apply_trace(func, trace)
+
+    monkeypatch.setattr(drafted, "apply_trace", apply)
+    other = drafted.drafted(func, TARGET)
+    assert other is not None
+    assert steps(other.trace) != steps(first.trace)

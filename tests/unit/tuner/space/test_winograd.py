@@ -191,14 +191,20 @@ def test_others_have_none(workload: str) -> None:
     assert not fast(WorkloadSpec.parse(workload).prim_func())
 
 
-def test_channels_last_have_none() -> None:
-    x, w = placeholder((1, 18, 18, 16), name="x"), placeholder((3, 3, 16, 16), name="w")
-    r, s, c = reduce_axis((0, 3), "r"), reduce_axis((0, 3), "s"), reduce_axis((0, 16), "c")
-    shape = (1, 16, 16, 16)
-    func = create_prim_func(
-        [x, w, compute(shape, lambda b, i, j, k: te_sum(x[b, i + r, j + s, c] * w[r, s, c, k], axis=[r, s, c]))]
+@pytest.mark.parametrize("outermost", [False, True])
+def test_channels_last_have_none(outermost: bool) -> None:
+    """Wherever filters are numbered: those that lie along windows are no rows of images."""
+    x, w = (
+        placeholder((1, 18, 18, 16), name="x"),
+        placeholder((16, 16, 3, 3) if outermost else (3, 3, 16, 16), name="w"),
     )
-    assert not fast(func)
+    r, s, c = reduce_axis((0, 3), "r"), reduce_axis((0, 3), "s"), reduce_axis((0, 16), "c")
+
+    def value(b: Any, i: Any, j: Any, k: Any) -> Any:
+        tap = w[k, c, r, s] if outermost else w[r, s, c, k]
+        return te_sum(x[b, i + r, j + s, c] * tap, axis=[r, s, c])
+
+    assert not fast(create_prim_func([x, w, compute((1, 16, 16, 16), value)]))
 
 
 def test_operations_that_are_saved_count() -> None:
