@@ -103,8 +103,8 @@ def _best(sketches: list[Sketch], guide: Guide, rng: np.random.Generator) -> lis
             found += _scored(place, sketch, [c for c in children if sketch.is_allowed(c)], guide, seen)
     first = heapq.nlargest(_TRIED, found)
     missing = set(range(len(sketches))) - {place for _, place, _ in first}
-    own = [[scored for scored in found if scored[1] == place] for place in missing]
-    return [*first, *sorted(map(max, filter(None, own)), reverse=True)]
+    others = [[scored for scored in found if scored[1] == place] for place in missing]
+    return [*first, *sorted((max(scored) for scored in others if scored), reverse=True)]
 
 
 def _scored(

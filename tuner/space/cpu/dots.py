@@ -234,8 +234,8 @@ def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch 
 
 
 def _groups_ahead(work: Grouped, group: int) -> int:
-    """The number of rows that lie between groups which are the same in neighbouring steps; 0 where none are.
-    Such are those of windows along a row of an image."""
+    """How many rows lie between equal groups of neighbouring steps; 0 where none are equal.
+    Those of windows along a row of an image are."""
     step = dict(work.scalar.steps).get(work.m.position, 0)
     return group // step if step and group % step == 0 else 0
 

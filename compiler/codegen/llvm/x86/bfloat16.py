@@ -1,7 +1,8 @@
-"""float32 rounded to bfloat16 by an instruction (AVX512-BF16), in kernels that multiply pairs of bfloat16.
+"""float32 rounded to bfloat16 by an instruction, in kernels that multiply pairs of bfloat16.
 
-`vcvtneps2bf16` rounds to the nearest even number, and takes denormals for 0. So do the products of `vdpbf16ps` and
-AMX, of all that they are given. A kernel without such products keeps denormals, and takes ten instructions.
+`vcvtneps2bf16` (AVX512-BF16) rounds to the nearest even number, and takes denormals for 0. So do the products of
+`vdpbf16ps` and AMX, of all that they are given. A kernel without such products keeps denormals, and takes ten
+instructions.
 
 Intel, "Intrinsics Guide": _mm512_cvtneps_pbh, _mm512_dpbf16_ps, _tile_dpbf16ps.
 """
