@@ -14,6 +14,7 @@ from functools import lru_cache
 from types import CodeType
 
 from compiler.errors import ArtifactError
+from compiler.python_text import parsed_expression
 
 MAX_CHARACTERS = 256
 MAX_NUMBER = 1 << 48
@@ -50,13 +51,13 @@ def parse_extent(text: str) -> Extent:
     if len(text) > MAX_CHARACTERS:
         raise ArtifactError(f"an extent of {len(text)} characters is more than the {MAX_CHARACTERS} allowed")
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = parsed_expression(text)
         names: set[str] = set()
-        _check(tree.body, names, text)
-        code = compile(tree, "<extent>", "eval")
+        _check(tree, names, text)
+        code = compile(ast.Expression(tree), "<extent>", "eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ArtifactError(f"{text!r} is no extent") from None
-    return Extent(text, frozenset(names), isinstance(tree.body, ast.Name), code)
+    return Extent(text, frozenset(names), isinstance(tree, ast.Name), code)
 
 
 def _check(node: ast.expr, names: set[str], text: str) -> None:

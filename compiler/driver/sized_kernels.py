@@ -14,6 +14,7 @@ from compiler.codegen.llvm.module import written_buffers
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar
 from compiler.lower.blocks.shape_vars import shape_vars
+from compiler.python_text import parsed_expression
 from compiler.size_rule import SizeRule, SizeTest, Tree
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -90,7 +91,7 @@ class _Writer:
     def _tree(self, tree: Tree) -> Stmt:
         if not isinstance(tree, SizeTest):
             return self._call(tree)
-        value = _value(ast.parse(tree.value, mode="eval").body, self._sizes)
+        value = _value(parsed_expression(tree.value), self._sizes)
         low, high = self._tree(tree.low), self._tree(tree.high)
         return n.IfThenElse(ops.less_equal(value, _number(tree.limit)), low, high)
 

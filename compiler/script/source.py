@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from compiler.errors import IRError
 from compiler.ir.base import Span
+from compiler.python_text import parsed_module
 
 _CONTEXT = 2  # lines shown before the one an error is in
 
@@ -85,7 +86,7 @@ def _error(
 def parse(name: str, text: str) -> Source:
     """Parse `text` as Python. Raises ScriptError where it is not."""
     try:
-        return Source(name, text, ast.parse(text))
+        return Source(name, text, parsed_module(text))
     except SyntaxError as error:
         column = max((error.offset or 1) - 1, 0)
         found = _error(name, text, f"no valid Python: {error.msg}", None, error.lineno or 1, column, column + 1)

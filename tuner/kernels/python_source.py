@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from compiler.artifact import PYTHON, ArgSpec, Artifact, EntryPoint
+from compiler.python_text import parsed_module
 from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.kernels.csource import Argument
@@ -23,7 +24,7 @@ class PythonSource:
 
     def __post_init__(self) -> None:
         try:
-            body = ast.parse(self.text).body
+            body = parsed_module(self.text).body
         except SyntaxError as error:
             raise TuningError(f"the source of {self.entry} is not Python: line {error.lineno}: {error.msg}") from None
         defined = {node.name for node in body if isinstance(node, ast.FunctionDef)}

@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from compiler.python_text import parsed_expression
 from compiler.schedule.core.trace import Trace
 from tuner.errors import TuningError
 from tuner.space.sketch import Decision, Sketch, Values
@@ -132,7 +133,7 @@ def expression(text: str, names: Mapping[str, object]) -> Callable[[Config], boo
     nothing of the text is run as Python.
     """
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = parsed_expression(text)
     except (SyntaxError, ValueError) as error:
         raise TuningError(f"constraint {text!r} can't be read: {error}") from None
     _check(tree, text, names)
@@ -142,7 +143,7 @@ def expression(text: str, names: Mapping[str, object]) -> Callable[[Config], boo
 def number(text: str) -> object:
     """Return what arithmetic in text gives, such as "2 * 384**3". Raises TuningError."""
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = parsed_expression(text)
         _check(tree, text, {})
         return _value(tree, {})
     except (SyntaxError, ValueError, TypeError, ArithmeticError) as error:

@@ -15,6 +15,7 @@ from itertools import count
 from compiler.artifact import NO_KERNEL, ArgSpec
 from compiler.codegen.llvm.types import llvm_type
 from compiler.errors import CodegenError
+from compiler.python_text import parsed_expression
 from compiler.size_rule import Size, SizeRule, SizeTest, Tree
 
 _OPERATIONS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Mult: "mul", ast.FloorDiv: "udiv", ast.Mod: "urem"}
@@ -96,7 +97,7 @@ class _Writer:
             return [f"{label}:", f"  br label %{self._leaf(tree)}"]
         number = next(self._numbers)
         lines: list[str] = []
-        value = self._value(ast.parse(tree.value, mode="eval").body, lines)
+        value = self._value(parsed_expression(tree.value), lines)
         low, high = f"l{number}", f"h{number}"
         lines.append(f"  %c{number} = icmp sle i64 {value}, {tree.limit}")
         lines.append(f"  br i1 %c{number}, label %{low}, label %{high}")

@@ -10,6 +10,7 @@ from typing import Any
 from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import GlobalVar, Node, RelaxExpr
 from compiler.ir.vdevice import as_vdevice
+from compiler.python_text import parsed_expression
 from compiler.relax import nodes as r
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.op.core.registry import OPERATORS
@@ -242,7 +243,7 @@ class ValueParser(Parser):
         if whole:  # an element type in the place of a shape
             return node.value
         try:
-            inner = ast.parse(node.value, mode="eval").body
+            inner = parsed_expression(node.value)
         except SyntaxError:
             self.fail(node, f"{node.value!r} is no dimension")
         for part in ast.walk(inner):

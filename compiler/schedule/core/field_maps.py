@@ -11,6 +11,7 @@ import json
 import math
 from typing import Any
 
+from compiler.python_text import parsed_expression
 from compiler.schedule.core.state import Illegal
 
 _SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//", "FloorMod": "%"}
@@ -128,7 +129,7 @@ def python_of_map(value: str | int | float, rank: int = 0) -> str:
 
 def _parsed(text: str) -> ast.Lambda:
     try:
-        parsed = ast.parse(text, mode="eval").body
+        parsed = parsed_expression(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise Illegal("the index map cannot be read") from None
     if not isinstance(parsed, ast.Lambda):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.arith.index_map import IndexMap
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError, ScheduleError
+from compiler.python_text import parsed_expression
 from compiler.schedule.core.state import Illegal
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -24,7 +24,6 @@ MapLike = IndexMap | Callable[..., Any] | str
 PadValue = str | int | float | None  # as a trace has it
 
 _MAX_TEXT = 2000
-_one_at_a_time = threading.Lock()  # Python 3.11 counts the depth of all threads' trees together, and fails
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], PrimExpr]] = {
     ast.Add: ops.add,
     ast.Sub: ops.sub,
@@ -126,8 +125,7 @@ def read_map(text: str, dtypes: Sequence[str], sizes: Sequence[int] = ()) -> Ind
 
 def _parsed(text: str) -> ast.Lambda:
     try:
-        with _one_at_a_time:
-            parsed = ast.parse(text if len(text) <= _MAX_TEXT else "", mode="eval").body
+        parsed = parsed_expression(text if len(text) <= _MAX_TEXT else "")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise Illegal("the index map cannot be read") from None
     if not isinstance(parsed, ast.Lambda):

@@ -20,6 +20,7 @@ RUNTIME_HALF = {
     "framed_manifest",
     "target",
     "dtype",
+    "python_text",
     "suggest",
     "errors",
 }

@@ -51,6 +51,10 @@ def test_metrics_are_written_in_one_place() -> None:
     assert having("# TYPE {") == {"webui/metrics.py"}
 
 
+def test_python_is_parsed_in_one_place() -> None:
+    assert having("ast.parse(") == {"compiler/python_text.py"}
+
+
 def loose_functions(node: ast.AST, in_class: bool = False) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Functions that take `self` and are no methods. Those that wrap a method are left out."""
     for child in inner(node):

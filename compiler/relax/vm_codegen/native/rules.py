@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from compiler.python_text import parsed_expression
 from compiler.relax.nodes.dims import int64
 from compiler.relax.vm_codegen.native.values import (
     Follows,
@@ -349,7 +350,7 @@ def _slot(heap: Value, number: Value) -> PrimExpr:
 
 def extent_expression(text: str, names: Mapping[str, PrimExpr]) -> PrimExpr:
     """An extent's text, as `compiler.extents` has it, as an expression over what the names stand for."""
-    return _expression(ast.parse(text, mode="eval").body, names)
+    return _expression(parsed_expression(text), names)
 
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], PrimExpr]] = {
