@@ -8,8 +8,9 @@ A loop prefetches from the function's own buffers that it only reads, in parts t
 function allocates was made here, and is near.) Each cache line is fetched once an iteration. A prefetch never faults,
 so the last iterations may ask for what lies behind the buffer, without a condition. A distance of 0 asks for nothing.
 "extent" is the loop's number of iterations: it fetches for the loop's next run, unless that reads the same. "group"
-fetches what the parallel loop around it reads next (prefetch_group.py), and "task" also what other loops in that one
-do. Functions with bound loops ignore the annotation, because memory of GPUs has no such hint.
+fetches what the parallel loop around it reads next (prefetch_group.py), "task" also what other loops in that one do.
+"panel" fetches what the next iteration of the nearest loop around reads elsewhere. Functions with bound loops ignore
+the annotation, because memory of GPUs has no such hint.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from compiler.errors import LoweringError
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.gpu.thread_axes import is_bound
-from compiler.lower.loops.prefetch_group import NEXT_GROUP, NEXT_TASK, group_fetches, task_fetches
+from compiler.lower.loops.prefetch_group import (
+    NEXT_GROUP,
+    NEXT_PANEL,
+    NEXT_TASK,
+    group_fetches,
+    panel_fetches,
+    task_fetches,
+)
 from compiler.lower.loops.prefetch_reads import affine_reads, line_elements, prefetch
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -35,6 +43,7 @@ from compiler.tir.visit import free_vars, seq
 
 SOFTWARE_PREFETCH = "software_prefetch"
 WHOLE_LOOP = "extent"  # a distance
+_NAMED = {NEXT_GROUP: group_fetches, NEXT_TASK: task_fetches, NEXT_PANEL: panel_fetches}
 _MOST_LINES = 64  # of an iteration: of more, the first would be gone, or hold up all else
 _MOST_OFFSETS = _MOST_LINES * 64  # of an iteration: as many as those lines have bytes
 _ALL_CACHES = 3  # locality, as LLVM counts it
@@ -68,17 +77,15 @@ def inject_prefetch(func: n.PrimFunc) -> n.PrimFunc:
 def _fetching(loop: n.For, around: tuple[n.For, ...], given: frozenset[n.Var]) -> n.For:
     found, name = loop.annotations[SOFTWARE_PREFETCH], loop.loop_var.name
     without = {k: v for k, v in loop.annotations.items() if k != SOFTWARE_PREFETCH}
-    if isinstance(found, str) and found == NEXT_GROUP:
-        return replace(loop, annotations=without, body=seq(*group_fetches(loop, around, given), loop.body))
-    if isinstance(found, str) and found == NEXT_TASK:
-        return replace(loop, annotations=without, body=seq(*task_fetches(loop, around, given), loop.body))
+    if isinstance(found, str) and (fetches := _NAMED.get(found)) is not None:
+        return replace(loop, annotations=without, body=seq(*fetches(loop, around, given), loop.body))
     next_run = isinstance(found, str) and found == WHOLE_LOOP
     distance = ops.as_int(loop.extent if next_run else found)
     if distance is None or distance < 0:
         raise LoweringError(
             f"{SOFTWARE_PREFETCH} of loop {name!r} is {found!r}",
-            hint=f"it is a number of iterations, at least 0, {WHOLE_LOOP!r}, where that is known, {NEXT_GROUP!r} or "
-            f"{NEXT_TASK!r}",
+            hint=f"it is a number of iterations, at least 0, {WHOLE_LOOP!r}, where that is known, or one of "
+            + ", ".join(map(repr, _NAMED)),
         )
     if loop.kind is ForKind.VECTORIZED:
         raise LoweringError(f"{SOFTWARE_PREFETCH}: loop {name!r} is vectorized", hint="annotate a loop around it")
@@ -88,8 +95,8 @@ def _fetching(loop: n.For, around: tuple[n.For, ...], given: frozenset[n.Var]) -
     lines = sum(len(stream.lines) for stream in streams)
     if lines > _MOST_LINES:
         raise _too_much(loop, lines)
-    fetches = [stream.fetch(loop, distance) for stream in streams]
-    return replace(loop, annotations=without, body=seq(*fetches, loop.body))
+    asked = [stream.fetch(loop, distance) for stream in streams]
+    return replace(loop, annotations=without, body=seq(*asked, loop.body))
 
 
 @dataclass

@@ -33,6 +33,9 @@ NEXT_GROUP = "group"
 NEXT_TASK = "task"
 """Another: what the next iteration of the parallel loop reads, wherever in it."""
 
+NEXT_PANEL = "panel"
+"""And another: what the next iteration of the nearest loop around reads, of those with which that moves."""
+
 _MOST_LINES = 1.5  # of a group in a step; of more, memory is read all the time, which its prefetchers see
 _LEAST_USES = 6  # times that lines are read for each that may be fetched, where a step reads many
 _MOST_OF_TASK = 3  # lines of the next task in a step
@@ -48,16 +51,26 @@ def group_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var])
     at = _innermost_parallel(around)
     if at is None:
         return []
-    inner = [node for node in walk(loop.body) if isinstance(node, n.For)]
-    group = _Group(around[at], (*around[at + 1 :], loop), tuple(inner))
-    if not group.is_known:
-        return []
-    fetched, found = set[n.Var](), list[Stmt]()
-    for read in affine_reads(loop, given, lambda _place: group.variables):
-        if read.buffer.data not in fetched and group.moves(read) and (fetches := group.fetches(read)):
-            fetched.add(read.buffer.data)
-            found += fetches
-    return found
+    group = _group_of(loop, around, at)
+    return group.all_fetches(given) if group.is_known else []
+
+
+def panel_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var]) -> list[Stmt]:
+    """Return the prefetches in each iteration of `loop` for the next one of a loop around it.
+    That is the innermost with which moves what `loop` reads. Between the two are loops that read the same again,
+    and fetch a part each."""
+    for at in reversed(range(len(around))):
+        group = _group_of(loop, around, at)
+        if not group.is_known:
+            return []
+        if _most(around[at]) > 1 and (found := group.all_fetches(given)):
+            return found
+    return []
+
+
+def _group_of(loop: n.For, around: Sequence[n.For], at: int) -> _Group:
+    inner = tuple(node for node in walk(loop.body) if isinstance(node, n.For))
+    return _Group(around[at], (*around[at + 1 :], loop), inner)
 
 
 def task_fetches(loop: n.For, around: Sequence[n.For], given: frozenset[n.Var]) -> list[Stmt]:
@@ -113,7 +126,7 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Group:
-    """An iteration of `parallel`.
+    """An iteration of `parallel`, a loop of threads or any other.
     It has the loops down to the annotated one, whose iterations are `steps`, and the loops `inside` a step."""
 
     parallel: n.For
@@ -136,6 +149,15 @@ class _Group:
     @property
     def is_known(self) -> bool:
         return 0 < self.steps < _UNKNOWN and max(self.most) < _UNKNOWN
+
+    def all_fetches(self, given: frozenset[n.Var]) -> list[Stmt]:
+        """The prefetches of a step, of all buffers behind `given`."""
+        fetched, found = set[n.Var](), list[Stmt]()
+        for read in affine_reads(self.stepped[-1], given, lambda _place: self.variables):
+            if read.buffer.data not in fetched and self.moves(read) and (fetches := self.fetches(read)):
+                fetched.add(read.buffer.data)
+                found += fetches
+        return found
 
     def moves(self, read: AffineRead) -> bool:
         """Whether steps that follow each other read lines of their own, and the next group others."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from compiler.dtype import is_float
 from compiler.interp.interpreter import run as interpret
 from compiler.ir.base import GlobalVar, Op
 from compiler.ir.module import IRModule
@@ -22,6 +23,7 @@ Evaluate = Callable[[n.PrimFunc, Sequence[Any]], None]
 """Runs a kernel on numpy arrays, the results last."""
 SMALL_BYTES = 4096
 MOST_GROWTH = 4
+_SUM_BYTES = 4
 
 
 @relax_pass("FoldConstant", opt_level=1)
@@ -48,8 +50,13 @@ def use_evaluator(evaluate: Evaluate) -> None:
 
 def is_left_unfolded(size: int, constants: Sequence[Constant]) -> bool:
     """Return whether each run computes a result, because its `size` in bytes is large.
-    It is compared with its `constants`."""
-    return size > max(SMALL_BYTES, MOST_GROWTH * sum(item.array.nbytes for item in constants))
+    It is compared with its `constants`. Floats narrower than float32 count as float32, which sums of them are."""
+    return size > max(SMALL_BYTES, MOST_GROWTH * sum(map(_widened_bytes, constants)))
+
+
+def _widened_bytes(constant: Constant) -> int:
+    least = _SUM_BYTES if is_float(constant.data.dtype) else 1
+    return constant.array.size * max(constant.array.itemsize, least)
 
 
 class _Folder(PyExprMutator):

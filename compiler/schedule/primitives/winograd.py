@@ -27,6 +27,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
+from compiler.tir.nodes.convert import cast
 from compiler.tir.visit import seq
 
 
@@ -51,8 +52,9 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
             block C_lines:  C_lines[band, i, b, k, t, u] = Aᵀ along y    of C_tiles
             block C:        C[k, y, x] = Aᵀ along x                      of C_lines
 
-    The block must stand in its own loops and add up, from 0, products of two elements in floating point. Two
-    neighbouring dimensions of its result are those of the window. Returns these eight blocks.
+    The block must stand in its own loops and add up, from 0, products of two elements in floating point. Elements may
+    be cast to the type of the sum, in which all is computed then. Two neighbouring dimensions of its result are those
+    of the window. Returns these eight blocks.
     """
     me, scope = scope_around(func, block)
     check_leaf(me)
@@ -103,10 +105,11 @@ def _convolution(me: Member) -> _Convolution:
         raise Illegal(f"block {name!r} is no sum from 0", name)
     if not isinstance(found.source, n.Mul):
         raise Illegal(f"block {name!r} does not add up products", name)
-    loads = (found.source.a, found.source.b)
+    factors = (found.source.a, found.source.b)
+    loads = tuple(factor.value if isinstance(factor, n.Cast) else factor for factor in factors)
     if not all(isinstance(load, n.BufferLoad) for load in loads):
         raise Illegal(f"block {name!r} does not add up products of two elements", name)
-    if len({found.target.dtype, *(load.dtype for load in loads)}) > 1 or not parse_dtype(found.target.dtype).is_float:
+    if any(factor.dtype != found.target.dtype for factor in factors) or not parse_dtype(found.target.dtype).is_float:
         raise Illegal(f"block {name!r} does not compute in one floating-point type: fractions are needed", name)
     extents: dict[n.Var, int] = {}
     for iv in me.block.iter_vars:
@@ -220,9 +223,9 @@ class _Stages:
     names: list[str] = field(default_factory=list)
     buffers: list[n.Buffer] = field(default_factory=list)
 
-    def add(self, name: str, like: n.Buffer, extents: Sequence[int], value: Callable[[Vars], PrimExpr]) -> n.Buffer:
+    def add(self, name: str, dtype: str, extents: Sequence[int], value: Callable[[Vars], PrimExpr]) -> n.Buffer:
         """A block that computes each element of a new buffer of `extents`, and the buffer."""
-        buffer = n.decl_buffer(tuple(map(ops.const, extents)), like.dtype, name)
+        buffer = n.decl_buffer(tuple(map(ops.const, extents)), dtype, name)
         axes = [_axis(e, f"v{d}") for d, e in enumerate(extents)]
         point = tuple(iv.var for iv in axes)
         self.block(name, axes, n.BufferStore(buffer, value(point), point))
@@ -243,7 +246,7 @@ def _axis(extent: int, name: str, kind: IterType = IterType.DATA_PAR) -> n.IterV
 def _tiles_of_data(stages: _Stages, plan: _Plan) -> n.Buffer:
     """D_phases, D_lines, D_tiles. In the phases what neighbouring tiles read is side by side."""
     conv, tile, at = plan.conv, plan.tile, plan.conv.data_at
-    data, shape = conv.data, [ops.as_int(size) for size in conv.data.shape]
+    data, shape, dtype = conv.data, [ops.as_int(size) for size in conv.data.shape], conv.out.dtype
     high = tile * plan.bands * plan.rows + conv.taps_of[0] - 1
     wide = -(-(tile * plan.columns + conv.taps_of[1] - 1) // tile)
     around = [conv.extents[axis] for axis in conv.data_axes]
@@ -251,12 +254,12 @@ def _tiles_of_data(stages: _Stages, plan: _Plan) -> n.Buffer:
 
     def phase(v: Vars) -> PrimExpr:
         y, x = v[at], v[at + 2] * tile + v[at + 1]
-        value = data[(*v[:at], y, x, *v[at + 3 :])]
+        value = cast(dtype, data[(*v[:at], y, x, *v[at + 3 :])])
         beyond = [(y, shape[at], high), (x, shape[at + 1], wide * tile)]
         inside = [ops.less(index, size) for index, size, most in beyond if size is None or size < most]
-        return if_then_else(ops.logical_and(*inside), value, ops.const(0.0, data.dtype)) if inside else value
+        return if_then_else(ops.logical_and(*inside), value, ops.const(0.0, dtype)) if inside else value
 
-    phases = stages.add(f"{data.name}_phases", data, [*before, high, tile, wide, *after], phase)
+    phases = stages.add(f"{data.name}_phases", dtype, [*before, high, tile, wide, *after], phase)
     along_y, along_x = plan.filters
     many = (along_y.products, along_x.products)
 
@@ -266,10 +269,10 @@ def _tiles_of_data(stages: _Stages, plan: _Plan) -> n.Buffer:
         y, q, h = (band * plan.rows + t) * tile, s % tile, u + s // tile
         return _transformed(along_y.data, a, lambda r: phases[(*outer, y + r, q, h, *inner)])
 
-    lines = stages.add(f"{data.name}_lines", data, [plan.bands, *many, *before, plan.rows, plan.columns, *after], line)
+    lines = stages.add(f"{data.name}_lines", dtype, [plan.bands, *many, *before, plan.rows, plan.columns, *after], line)
     name = f"{data.name}_tiles"
     flat = [plan.bands, *many, *before, plan.rows * plan.columns, *after]
-    buffer = n.decl_buffer(tuple(map(ops.const, flat)), data.dtype, name)
+    buffer = n.decl_buffer(tuple(map(ops.const, flat)), dtype, name)
     axes = [_axis(e, f"v{d}") for d, e in enumerate([plan.bands, *many, *before, plan.rows, plan.columns, *after])]
     band, a, b, *rest = [iv.var for iv in axes]
     value = _transformed(along_x.data, b, lambda s: lines[(band, a, s, *rest)])
@@ -282,7 +285,7 @@ def _tiles_of_data(stages: _Stages, plan: _Plan) -> n.Buffer:
 def _tiles_of_taps(stages: _Stages, plan: _Plan) -> n.Buffer:
     """W_lines, W_tiles."""
     conv, (along_y, along_x) = plan.conv, plan.filters
-    taps = conv.taps
+    taps, dtype = conv.taps, conv.out.dtype
     r_at, s_at = (conv.taps_axes.index(axis) for axis in conv.window)
     others = [conv.extents[axis] for axis in conv.taps_axes if axis not in conv.window]
 
@@ -292,11 +295,11 @@ def _tiles_of_taps(stages: _Stages, plan: _Plan) -> n.Buffer:
         return tuple(r if d == r_at else s if d == s_at else next(left) for d in range(len(conv.taps_axes)))
 
     lines = stages.add(
-        f"{taps.name}_lines", taps, [along_y.products, *others, conv.taps_of[1]],
-        lambda v: _transformed(along_y.taps, v[0], lambda r: taps[at(v[1:-1], r, v[-1])]),
+        f"{taps.name}_lines", dtype, [along_y.products, *others, conv.taps_of[1]],
+        lambda v: _transformed(along_y.taps, v[0], lambda r: cast(dtype, taps[at(v[1:-1], r, v[-1])])),
     )  # fmt: skip
     return stages.add(
-        f"{taps.name}_tiles", taps, [along_y.products, along_x.products, *others],
+        f"{taps.name}_tiles", dtype, [along_y.products, along_x.products, *others],
         lambda v: _transformed(along_x.taps, v[1], lambda s: lines[(v[0], *v[2:], s)]),
     )  # fmt: skip
 
@@ -340,7 +343,7 @@ def _results(stages: _Stages, plan: _Plan, product: n.Buffer, block: str) -> Non
         return _transformed(along_y.result, i, lambda a: product[(band, a, b, *rest[:at], p, *rest[at + 2 :])])
 
     lines = stages.add(
-        f"{conv.out.name}_lines", conv.out,
+        f"{conv.out.name}_lines", conv.out.dtype,
         [plan.bands, tile, along_x.products, *before, plan.rows, plan.columns, *after], line,
     )  # fmt: skip
     axes = [_axis(conv.extents[axis], axis.name) for axis in conv.out_axes]

@@ -32,7 +32,7 @@ def switching() -> Iterator[None]:
 
 @pytest.mark.usefixtures("switching")
 def test_threads_parse_at_once() -> None:
-    """Without a lock Python 3.11 says "AST constructor recursion depth mismatch"."""
+    """Python 3.11 says "AST constructor recursion depth mismatch" where nothing keeps threads apart."""
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(parsed_expression, [_DEEP] * 20))
     assert {ast.dump(tree) for tree in found} == {ast.dump(ast.parse(_DEEP, mode="eval").body)}

@@ -41,6 +41,7 @@ from tuner.space.cpu.rows import row_sketches
 from tuner.space.cpu.skinny import skinny_shapes
 from tuner.space.cpu.turned import turned_sketch
 from tuner.space.cpu.winograd import winograd_sketches
+from tuner.space.cpu.winograd_channels import PAIRS, winograd_channel_sketches
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values, anything, level
 
@@ -78,7 +79,7 @@ class CPUTuningBackend(TuningBackend):
         view = computed_in_place(func, main, roles)
         made = [_contraction(func, view, shape, hardware) for shape in _all_shapes(view, hardware)]
         made.append(few)
-        fast = winograd_sketches(func, main, roles, hardware)
+        fast = winograd_sketches(func, main, roles, hardware) or winograd_channel_sketches(func, main, roles, hardware)
         return (*(sketch for sketch in made if sketch is not None), *fast)
 
     def sketch(self, func: PrimFunc, target: Target, name: str, begin: Values) -> Sketch | None:
@@ -122,6 +123,8 @@ def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target
         None if vectors is None else dot_sketch(func, main.name, vectors, target),
         None if windows is None else windows_sketch(func, main.name, windows, target),
     ]
+    if tiles is None and images is None and vectors is not None:
+        made += winograd_channel_sketches(func, main, roles, Hardware.of(target, main.output.buffer.dtype), PAIRS)
     return tuple(sketch for sketch in made if sketch is not None)
 
 

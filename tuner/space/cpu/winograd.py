@@ -76,8 +76,8 @@ def _sketch(
     packed = None if ahead or free is None else _packed_taps(sch, made[3], free, channels, hardware.lanes)
     own = {sch.get(block).name_hint for block in (*made, *([] if packed is None else [packed]))}
     inline_chains(sch, kept=own)
-    last = _with_epilogue(sch, info.name)
-    padding = _padding(sch, made[0])
+    last = with_epilogue(sch, info.name)
+    padding = padding_of(sch, made[0])
     for other in blocks_of(sch.func):
         if other.injective and other.name not in {*own, padding, sch.get(last).name_hint}:
             spread(sch, other, hardware.lanes)
@@ -123,7 +123,7 @@ def _sketch(
     )
 
 
-def _with_epilogue(sch: Schedule, name: str) -> BlockRV:
+def with_epilogue(sch: Schedule, name: str) -> BlockRV:
     """The block that writes the result, with the convolution in it.
     It is the only elementwise consumer, if there is one."""
     blocks = blocks_of(sch.func)
@@ -137,7 +137,7 @@ def _with_epilogue(sch: Schedule, name: str) -> BlockRV:
     return sch.get_block(users[0].name)
 
 
-def _padding(sch: Schedule, phases: BlockRV) -> str | None:
+def padding_of(sch: Schedule, phases: BlockRV) -> str | None:
     """The block that pads the image, if only the phases read what it makes."""
     blocks = blocks_of(sch.func)
     reader = next(b for b in blocks if b.name == sch.get(phases).name_hint)

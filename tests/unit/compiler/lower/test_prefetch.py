@@ -136,7 +136,7 @@ def packed_product(rows: int, columns: int, depth: int, panel: int) -> PrimFunc:
     return in_panels(sch, k, vectors, lane)
 
 
-def in_panels(sch: Schedule, k: LoopRV, vectors: LoopRV, lane: LoopRV) -> PrimFunc:
+def in_panels(sch: Schedule, k: LoopRV, vectors: LoopRV, lane: LoopRV, distance: str = "group") -> PrimFunc:
     """The product after B was packed into panels of 32 columns ahead of it; steps of `k` ask for the next group."""
     block = sch.get_block("T_matmul")
     sch.unroll(vectors)
@@ -144,7 +144,7 @@ def in_panels(sch: Schedule, k: LoopRV, vectors: LoopRV, lane: LoopRV) -> PrimFu
     packed = sch.cache_read(block, sch.read_index(block, "B"), "global")
     sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
     sch.transform_layout(packed, ("write", 0), "lambda i, j: (j // 32, i, j % 32)")
-    sch.annotate(k, "software_prefetch", "group")
+    sch.annotate(k, "software_prefetch", distance)
     two = split_layout_rewrite(sch.func)
     assert two is not None
     return two[1]
@@ -163,6 +163,10 @@ def test_groups_that_are_asked_for_change_no_result(seed):
     rng = np.random.default_rng(seed)
     rows, columns, depth = (int(x) for x in rng.integers((5, 40, 33), (40, 300, 120)))
     func = packed_product(rows, columns, depth, int(rng.integers(1, 4)))
+    check_product(func, rng, rows, columns, depth)
+
+
+def check_product(func: PrimFunc, rng: np.random.Generator, rows: int, columns: int, depth: int) -> None:
     assert "T.prefetch" in lower_func(func).script()
     a, b = (rng.standard_normal(size).astype("float32") for size in ((rows, depth), (depth, columns)))
     wide = np.zeros((depth, -(-columns // 32) * 32), "float32")
@@ -194,6 +198,38 @@ def test_iterations_that_share_a_group_ask_for_the_next_one_together():
 
 def test_many_iterations_that_share_a_group_ask_for_none():
     assert "T.prefetch" not in lower_func(rows_apart(64, 256, 96)).script()
+
+
+def panels_in_turn(rows: int, columns: int, depth: int) -> PrimFunc:
+    """C += A · W, W in panels of 32 columns, each for all tiles of 4 rows. Threads share the panels of 64 columns."""
+    func = WorkloadSpec.parse(f"matmul:{rows},{columns},{depth}").prim_func().with_attr("layout_free_buffers", [1])
+    sch = Schedule(func, seed=0)
+    i, j, k = sch.get_loops(sch.get_block("T_matmul"))
+    groups, panels, vectors, lane = sch.split(j, [None, 2, 2, 16])
+    outer, row = sch.split(i, [None, 4])
+    sch.reorder(groups, panels, outer, k, row, vectors, lane)
+    sch.parallel(groups)
+    sch.unroll(row)
+    return in_panels(sch, k, vectors, lane, "panel")
+
+
+def test_steps_of_a_panel_share_what_they_ask_for_of_the_next():
+    """The next of the loop around, in which threads have no part: its last iteration asks for the next thread's."""
+    found = re.findall(r"T\.prefetch\((.*), 0, 2, 1\)", lower_func(panels_in_turn(64, 256, 96)).script())
+    # a panel is of 32 · 96 elements and is read in 16 · 96 steps: 2 elements a step
+    assert len(found) == 1
+    assert found[0].endswith("_1[j_0 * 6144 + (j_1 + 1) * 3072 + (i_0 * 96 + k) * 2]")
+
+
+def test_a_loop_in_which_nothing_moves_asks_for_no_panel():
+    assert "T.prefetch" not in lower_func(panels_in_turn(64, 32, 96)).script()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_panels_that_are_asked_for_change_no_result(seed):
+    rng = np.random.default_rng(seed)
+    rows, columns, depth = (int(x) for x in rng.integers((9, 65, 33), (40, 300, 120)))
+    check_product(panels_in_turn(rows, columns, depth), rng, rows, columns, depth)
 
 
 def test_few_steps_ask_for_no_group():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.interp.interpreter import run
+from compiler.runtime.core.dtypes import storage_dtype
 from compiler.schedule.analysis.cook_toom import POINTS, fast_filter
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
@@ -32,20 +33,22 @@ def convolution(
     return create_prim_func([x, taps, nn.relu(nn.conv2d_nchw(x, taps, stride=stride, padding=padding, dilation=1))])
 
 
-def by_channels_last() -> PrimFunc:
-    x, taps = placeholder((2, 6, 9, 3), name="x"), placeholder((3, 3, 3, 4), name="w")
-    r, s, c = reduce_axis((0, 3), "r"), reduce_axis((0, 3), "s"), reduce_axis((0, 3), "c")
+def by_channels_last(high: int = 6, wide: int = 9, channels: int = 3, dtype: str = "float32") -> PrimFunc:
+    x, taps = placeholder((2, high, wide, channels), dtype, "x"), placeholder((3, 3, channels, 4), dtype, "w")
+    r, s, c = reduce_axis((0, 3), "r"), reduce_axis((0, 3), "s"), reduce_axis((0, channels), "c")
 
     def out(b, i, j, k):
-        return te_sum(x[b, i + r, j + s, c] * taps[r, s, c, k], axis=[r, s, c])
+        factors = x[b, i + r, j + s, c], taps[r, s, c, k]
+        return te_sum(factors[0].astype("float32") * factors[1].astype("float32"), axis=[r, s, c])
 
-    return create_prim_func([x, taps, compute((2, 4, 7, 4), out, name="conv2d_nchw")])
+    return create_prim_func([x, taps, compute((2, high - 2, wide - 2, 4), out, name="conv2d_nchw")])
 
 
 def results(func: PrimFunc, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     buffers = [func.buffer_map[p] for p in func.params]
-    arrays = [rng.uniform(-1, 1, [int(s) for s in b.shape]).astype(b.dtype) for b in buffers]
+    span = 9 if any("int" in b.dtype for b in buffers) else 1
+    arrays = [rng.uniform(-span, span, [int(s) for s in b.shape]).astype(storage_dtype(b.dtype)) for b in buffers]
     run(func, *arrays)
     return arrays[-1]
 
@@ -93,6 +96,19 @@ def test_no_padding_other_kernels_and_layouts() -> None:
     for func, tile in ((convolution((1, 2, 9, 9), 2, kernel=5, padding=0), 2), (by_channels_last(), 2)):
         expected = results(func)
         np.testing.assert_allclose(results(fast(func, tile).func), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
+def test_elements_that_are_cast_to_the_sums_are_computed_in_that_type(dtype: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    high, wide, channels = (int(v) for v in rng.integers((5, 5, 1), (12, 12, 4)))
+    func = by_channels_last(high, wide, channels, dtype)
+    tile = int(rng.integers(2, 5))
+    sch = fast(func, tile, band=int(rng.integers(0, 2)))
+    assert {sch.get(sch.get_block(f"{name}_tiles")).writes[0].buffer.dtype for name in ("x", "w")} == {"float32"}
+    expected = results(func, seed)
+    np.testing.assert_allclose(results(sch.func, seed), expected, rtol=0, atol=2e-5 * max(1.0, np.abs(expected).max()))
 
 
 def test_the_trace_is_the_record() -> None:

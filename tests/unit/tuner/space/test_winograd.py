@@ -11,6 +11,7 @@ import pytest
 from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
+from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
 from compiler.target.target import Target
@@ -172,9 +173,28 @@ def test_many_channels_keep_their_digits(workload: str, target: Target, most: fl
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_narrow_floats_have_none(dtype: str) -> None:
+def test_narrow_sums_have_none(dtype: str) -> None:
     """A sum of four numbers that the transforms make may be beyond float16 where the convolution is not."""
-    assert not fast(WorkloadSpec.parse(f"conv2d:1,16,16,16,20,3,3:{dtype}").prim_func())
+    assert not fast(narrow(dtype, sums=dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("target", [TARGET, WIDE], ids=["small tiles", "large tiles"])
+def test_narrow_elements_are_transformed_as_the_sums_are(dtype: str, target: Target) -> None:
+    rng = np.random.default_rng(0)
+    func = narrow(dtype, sums="float32")
+    buffers = [func.buffer_map[p] for p in func.params]
+    arrays = [rng.uniform(-1, 1, [int(s) for s in b.shape]).astype(storage_dtype(b.dtype)) for b in buffers]
+    sketches = fast(func, target)
+    assert sketches
+    for sketch in sketches:
+        made = at_point(func, sketch, random_point(sketch, rng))
+        np.testing.assert_allclose(computed(made, arrays), computed(func, arrays), rtol=0, atol=2e-4)
+
+
+def narrow(dtype: str, sums: str) -> PrimFunc:
+    x, w = placeholder((1, 16, 28, 28), dtype, "x"), placeholder((32, 16, 3, 3), dtype, "w")
+    return create_prim_func([x, w, nn.conv2d(x, w, 1, 1, 1, "NCHW", "OIHW", out_dtype=sums)])
 
 
 def test_the_epilogue_is_part_of_the_last_step() -> None:

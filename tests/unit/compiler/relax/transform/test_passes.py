@@ -11,8 +11,10 @@ from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.passes import Sequential
 from compiler.relax.analysis import problems
 from compiler.relax.te_calls import make_kernel
+from compiler.relax.transform.fold_constant import is_left_unfolded
 from compiler.relax.transform.passes import find_pass, relax_pass, relax_passes
 from compiler.relax.transform.pipeline import PIPELINES, get_pipeline
+from compiler.runtime.core.dtypes import storage_dtype
 from tests.kit.compiler.struct_info import tensor
 from tunefarm import relax, tir
 from tunefarm.relax import BlockBuilder, DataflowVar, TensorStructInfo, Tuple, TupleGetItem, Var, op, transform
@@ -167,6 +169,15 @@ def test_what_follows_from_constants_is_computed() -> None:
 def test_large_results_are_left_to_the_executable() -> None:
     made = graph(lambda bb, x: op.add(x, bb.emit(op.broadcast_to(relax.const(1.0), (64, 64)))), tensor(64, 64))
     assert len(bindings(Sequential([transform.LegalizeOps(), transform.FoldConstant()])(made))) == 2
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 4), ("bfloat16", 8), ("float16", 8), ("int8", 4)])
+def test_narrow_floats_grow_as_the_float32_of_their_sums(dtype: str, most: int) -> None:
+    """Taps of fast filters are: as float32, and four times as many. Integers of few bits stay as narrow."""
+    weight = relax.const(np.ones(4096, storage_dtype(dtype)))
+    size = most * weight.array.nbytes
+    assert not is_left_unfolded(size, [weight])
+    assert is_left_unfolded(size + 1, [weight])
 
 
 def test_copies_of_memory_as_it_lies_become_views() -> None:
