@@ -85,10 +85,7 @@ COMPILER: list[tuple[str, str]] = [
         tir.expr.NotEqualOp tir.expr.PrimExprWithOp
         """,
     ),
-    (
-        "16-bit floats are stored as such and computed with in float32, without a pass of their own",
-        "tir.transform.BF16ComputeLegalize tir.transform.BF16StorageLegalize",
-    ),
+    ("bfloat16 is stored as such in 16 bits, without a pass", "tir.transform.BF16StorageLegalize"),
     ("indices are 32 bits wide where their values allow it, without a pass", "tir.transform.ForceNarrowIndexToInt32"),
     (
         "there are floats of 16, 32 and 64 bits only",

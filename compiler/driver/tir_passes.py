@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from compiler.driver import pipeline as _pipeline  # noqa: F401  (registers the passes of lowering)
 from compiler.ir.transform.passes import Pass, module_pass
+from compiler.lower.loops import bf16_compute_legalize as _bf16  # noqa: F401  (registers its pass)
 from compiler.schedule import default_gpu as _default_gpu  # noqa: F401  (registers its pass)
 from compiler.tir import transform as _transform
 from compiler.tir.transform import Apply, BindTarget, Filter, PrimFuncPass, prim_func_pass

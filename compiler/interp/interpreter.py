@@ -23,6 +23,8 @@ from compiler.interp.extern import c_address, c_call
 from compiler.interp.memory import allocate, reinterpreted, storage
 from compiler.interp.stmt import StmtWriter
 from compiler.ir.visit import walk
+from compiler.lower.gpu.thread_axes import is_bound
+from compiler.lower.loops.bf16_compute_legalize import bf16_compute_legalize
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -51,6 +53,7 @@ def run(func: n.PrimFunc, *args: Any) -> None:
 @lru_cache(maxsize=64)
 def compile_func(func: n.PrimFunc) -> Callable[..., None]:
     """`func` as a Python function over the same arguments as `run`."""
+    func = func if is_bound(func) else bf16_compute_legalize(func)  # as machine code does
     return compile_with(func, StmtWriter(func.body), {})
 
 

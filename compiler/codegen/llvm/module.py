@@ -23,6 +23,7 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.visit import walk
 from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.blocks.shape_vars import shape_vars
+from compiler.lower.loops.bf16_compute_legalize import bf16_compute_legalize
 from compiler.tir import nodes as n
 from compiler.tir.intrin.graph import CONSTANTS as GRAPH_CONSTANTS
 from compiler.tir.intrin.graph import RESULTS
@@ -104,6 +105,7 @@ def written_buffers(func: n.PrimFunc) -> set[n.Var]:
 
 
 def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
+    func = bf16_compute_legalize(func)
     params = _kernel_parameters(func)
     noalias = bool(func.attrs.get("tir.noalias", False))
     written = written_buffers(func)

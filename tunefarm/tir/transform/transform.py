@@ -3,6 +3,7 @@
 from compiler.driver.tir_passes import (
     AlignStorage,
     Apply,
+    BF16ComputeLegalize,
     BindTarget,
     CheckBounds,
     CompactBufferAllocation,
@@ -37,11 +38,11 @@ from compiler.driver.tir_passes import (
 from compiler.faces.tir_passes import AnnotateEntryFunc, RemoveNoOp, RewriteUnsafeSelect
 
 __all__ = [
-    "AlignStorage", "AnnotateEntryFunc", "Apply", "BindTarget", "CheckBounds", "CompactBufferAllocation",
-    "ConvertBlocksToOpaque", "DefaultGPUSchedule", "DropLaneMasks", "Filter", "FlattenBuffer", "HoistGuards",
-    "InjectDoubleBuffer", "InjectPTXAsyncCopy", "InjectPrefetch", "InjectSoftwarePipeline", "InjectVirtualThread",
-    "KeepInPlace", "LoopPartition", "LowerCrossThreadReduction", "LowerInitBlock", "LowerMatchBuffer",
-    "LowerOpaqueBlock", "LowerWarpProducts", "MarkPipelineParts", "PlanAndUpdateBufferAllocationLocation", "RemoveNoOp",
-    "RewriteUnsafeSelect", "SerializeNestedParallel", "Simplify", "SimplifyTiles", "SkipAssert", "SplitTails",
-    "UnrollLoop", "VectorizeLoop",
+    "AlignStorage", "AnnotateEntryFunc", "Apply", "BF16ComputeLegalize", "BindTarget", "CheckBounds",
+    "CompactBufferAllocation", "ConvertBlocksToOpaque", "DefaultGPUSchedule", "DropLaneMasks", "Filter",
+    "FlattenBuffer", "HoistGuards", "InjectDoubleBuffer", "InjectPTXAsyncCopy", "InjectPrefetch",
+    "InjectSoftwarePipeline", "InjectVirtualThread", "KeepInPlace", "LoopPartition", "LowerCrossThreadReduction",
+    "LowerInitBlock", "LowerMatchBuffer", "LowerOpaqueBlock", "LowerWarpProducts", "MarkPipelineParts",
+    "PlanAndUpdateBufferAllocationLocation", "RemoveNoOp", "RewriteUnsafeSelect", "SerializeNestedParallel", "Simplify",
+    "SimplifyTiles", "SkipAssert", "SplitTails", "UnrollLoop", "VectorizeLoop",
 ]  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
@@ -203,16 +205,23 @@ def test_reinterpret() -> None:
     check(["int64"], "float64", lambda a, i: intrin.call("tir.reinterpret", "float64", a), [np.arange(COUNT) << 40])
 
 
-def test_bfloat16_rounds_each_operation() -> None:
-    """bfloat16 travels as its bits; sums and products are rounded to nearest even."""
+def test_an_expression_of_bfloat16_is_rounded_once() -> None:
+    """bfloat16 travels as its bits; what is stored is rounded to nearest even, and so is what is cast."""
     values = np.random.default_rng(0).standard_normal((2, COUNT)).astype(np.float32)
     bits = [(v.view(np.uint32) >> 16).astype(np.uint16) for v in values]
-    for vector in (False, True):
-        func = elementwise(["bfloat16", "bfloat16"], "bfloat16", lambda a, b, i: a * b + a, vector)
+    a, b = ((part.astype(np.uint32) << 16).view(np.float32) for part in bits)
+    rounds = {True: (a * b).astype(bfloat16).astype(np.float32), False: a.astype(np.float64) * b}
+    for vector, cast in itertools.product((False, True), (False, True)):
+
+        def value(a: Any, b: Any, i: Any, cast: bool = cast) -> Any:
+            product = a * b
+            return (product.astype("float32").astype("bfloat16") if cast else product) + a
+
+        func = elementwise(["bfloat16", "bfloat16"], "bfloat16", value, vector)
         args = [*bits, np.zeros(COUNT, np.uint16)]
-        want = outputs_by_interpreter(func, args)[-1]
         got = bfloat16_by_machine(func, args)
-        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(got, outputs_by_interpreter(func, args)[-1])
+        np.testing.assert_array_equal(got.view(bfloat16), (rounds[cast] + a).astype(np.float32).astype(bfloat16))
 
 
 def bfloat16_by_machine(func: PrimFunc, bits: list[Any]) -> Any:
