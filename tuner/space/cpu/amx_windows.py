@@ -41,7 +41,7 @@ _FINISH = 160.0  # cycles that storing a tile of sums and what follows take
 def window_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit | None:
     """The unit of `target` that can compute `info`, a convolution with whole tiles of channels."""
     work = grouped(info, roles)
-    if work is None or not _is_image(info, work) or _tile_rows(work) is None:
+    if work is None or work.batch or not _is_image(info, work) or _tile_rows(work) is None:
         return None
     dtypes = (info.output.buffer.dtype, work.scalar.buffer.dtype, work.vector.buffer.dtype)
     for unit in UNITS:

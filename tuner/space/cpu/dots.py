@@ -115,12 +115,14 @@ def operands_of(info: BlockInfo, roles: Roles) -> Operands | None:
 class Grouped:
     """A product for groups of neighbours: the roles of its axes, its operands, and the axis `k`.
     Groups lie along `k`, an axis of the reduction. A convolution of images with channels last is one, its filters
-    (R, S, C, K). So is one along whose rows groups lie, its results with channels last."""
+    (R, S, C, K). So is one along whose rows groups lie, its results with channels last. A `batch` of products has
+    axes that both operands and the results have."""
 
     roles: Roles
     scalar: BlockAccess
     vector: BlockAccess
     k: BlockAxis
+    batch: tuple[BlockAxis, ...] = ()
 
     @property
     def m(self) -> BlockAxis:
@@ -136,14 +138,15 @@ def grouped(info: BlockInfo, roles: Roles) -> Grouped | None:
         return None
     vector, scalar = info.inputs[roles.vector_operand], info.inputs[roles.scalar_operand]
     along = [a for a in info.reduced if a.position in scalar.innermost and _dims(scalar, a) == 1]
-    rows = _rows(info, roles, scalar)
-    wanted = {roles.v.position, *(a.position for a in info.reduced)}
-    whole = vector.axes == wanted and all(len(axes) == 1 for axes in vector.axes_by_dim) and vector.straight
-    distinct = len(vector.axes_by_dim) == len(wanted)
+    batch = tuple(a for a in info.spatial if a.position in vector.axes & scalar.axes)
+    rows = _rows(info, roles, scalar.axes - vector.axes)
+    wanted = {roles.v.position, *(a.position for a in (*info.reduced, *batch))}
+    whole = vector.axes == wanted and all(len(axes) <= 1 for axes in vector.axes_by_dim) and vector.straight
+    distinct = sum(map(len, vector.axes_by_dim)) == len(wanted)
     if len(along) != 1 or rows is None or not whole or not distinct or dict(scalar.steps).get(along[0].position) != 1:
         return None
-    others = tuple(a for a in info.spatial if a is not roles.v and a is not rows)
-    return Grouped(replace(roles, m=rows, others=others), scalar, vector, along[0])
+    others = tuple(a for a in info.spatial if a is not roles.v and a is not rows and a not in batch)
+    return Grouped(replace(roles, m=rows, others=others), scalar, vector, along[0], batch)
 
 
 def _dims(access: BlockAccess, axis: BlockAxis) -> int:
@@ -151,9 +154,9 @@ def _dims(access: BlockAccess, axis: BlockAxis) -> int:
     return sum(axis.position in axes for axes in access.axes_by_dim)
 
 
-def _rows(info: BlockInfo, roles: Roles, scalar: BlockAccess) -> BlockAxis | None:
-    """The rows of a tile: the longest of the axes that only the scalar operand has, the last of equals."""
-    found = [a for a in info.spatial if a is not roles.v and a.position in scalar.axes and a.extent > 1]
+def _rows(info: BlockInfo, roles: Roles, own: Collection[int]) -> BlockAxis | None:
+    """The rows of a tile: the longest of the axes that are the scalar operand's `own`, the last of equals."""
+    found = [a for a in info.spatial if a is not roles.v and a.position in own and a.extent > 1]
     return max(reversed(found), key=lambda a: a.extent, default=None)
 
 
@@ -167,6 +170,7 @@ def unit_for(info: BlockInfo, roles: Roles, target: Target) -> Unit | None:
         fits = roles.v.extent % unit.lanes == 0 and found.k.extent % unit.group == 0
         fits &= info.output.buffer.dtype == unit.sums and (plain or unit.held is None)
         fits &= found.scalar.buffer.dtype in unit.scalar and found.vector.buffer.dtype in unit.vector
+        fits &= not found.batch or unit.sums != "float32" or multiplies_pairs_fast(target.mcpu, target.features)
         if fits and unit.is_available(target):
             return unit
     return None
@@ -196,7 +200,7 @@ def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch 
         return None
     threads = max(1, target.num_cores or 1)
     depth = math.prod(a.extent for a in info.reduced)
-    around = math.prod(a.extent for a in work.roles.others)
+    around = math.prod(a.extent for a in (*work.roles.others, *work.batch))
     columns, rows = work.roles.v.extent, work.m.extent
     width = parse_dtype(unit.held or unit.vector[0]).bytes
     ahead, every = _groups_ahead(work, unit.group), work.k.extent // unit.group
@@ -264,9 +268,9 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, unit.lanes])
     k_outer, k_inner, k_group = sch.split(loops[work.k.position], [None, unroll, unit.group])
     m_outer, m_tile = sch.split(loops[work.m.position], [None, rows])
-    batch = [loops[a.position] for a in roles.others]
+    batch, images = ([loops[a.position] for a in axes] for axes in (work.batch, roles.others))
     window = [loops[a.position] for a in info.reduced if a is not work.k]
-    around = [v_outer, *batch, m_outer, v_panel]
+    around = [*batch, v_outer, *images, m_outer, v_panel]
     sch.reorder(*around, *window, k_outer, k_inner, m_tile, v_tile, v_lane, k_group)
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
     packed = pack_groups(sch, block, work, unit.lanes, unit.group)
@@ -274,8 +278,7 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
         sch.unsafe_set_dtype(packed, 0, unit.held)
     if unit.held is not None and unit.held != work.scalar.buffer.dtype:
         widened_copy(sch, block, work.scalar, unit.held, 2 * unit.lanes)
-    parallel = around[: len(batch) + 1]
-    sch.parallel(fuse_all(sch, parallel))
+    sch.parallel(fuse_all(sch, [*batch, v_outer, *images]))
     sch.annotate(k_outer, SOFTWARE_PREFETCH, NEXT_GROUP)
     init = sch.decompose_reduction(block, (*window, k_outer)[0])
     for loop in [k_inner, m_tile, v_tile]:
@@ -304,14 +307,16 @@ def pack_groups(
     assert v is not None
     assert k is not None
     dims = [f"i{d}" for d in range(len(operand.axes_by_dim))]
-    rest = [d for d in range(len(dims)) if d not in (v, k)]
+    batch = [d for a in work.batch if (d := panel_dim(operand, a.position)) is not None]
+    rest = [d for d in range(len(dims)) if d not in (v, k, *batch)]
     steps = [f"i{k} // {group}"] if depth is None else [f"i{k} // {depth}", f"i{k} % {depth} // {group}"]
-    place = [f"i{v} // {lanes}", *(dims[d] for d in rest), *steps, f"i{v} % {lanes}", f"i{k} % {group}"]
+    around = [*(dims[d] for d in batch), f"i{v} // {lanes}", *(dims[d] for d in rest)]
+    place = [*around, *steps, f"i{v} % {lanes}", f"i{k} % {group}"]
     sch.transform_layout(packed, ("write", 0), f"lambda {', '.join(dims)}: ({', '.join(place)})")
     loops = sch.get_loops(packed)
     v_outer, v_lane = sch.split(loops[v], [None, lanes])
     k_outer, k_group = sch.split(loops[k], [None, group])
-    sch.reorder(v_outer, *(loops[d] for d in rest), k_outer, v_lane, k_group)
+    sch.reorder(*(loops[d] for d in batch), v_outer, *(loops[d] for d in rest), k_outer, v_lane, k_group)
     sch.unroll(k_group)
-    sch.parallel(v_outer)
+    sch.parallel(fuse_all(sch, [*(loops[d] for d in batch), v_outer]))
     return packed

@@ -12,17 +12,21 @@ from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError
 from compiler.interp.interpreter import run
 from compiler.target.target import Target
+from compiler.te.operation import compute, placeholder, reduce_axis
+from compiler.te.operation import sum as te_sum
+from compiler.te.prim_func import create_prim_func
 from tests.kit.compiler.narrow_products import numbers, operands, product
 from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 
-SAPPHIRE, SKYLAKE, ZEN3, ALDER = (
+SAPPHIRE, SKYLAKE, ZEN3, ALDER, ZEN5 = (
     Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=2")
-    for cpu in ("sapphirerapids", "skylake-avx512", "znver3", "alderlake")
+    for cpu in ("sapphirerapids", "skylake-avx512", "znver3", "alderlake", "znver5")
 )
 CASES = {  # target, sketch, dtypes, the instruction
     "vpdpbusd": (SAPPHIRE, "dot_16x4_vnni", "uint8", "int8", "int32", "vpdpbusd"),
     "vdpbf16ps": (SAPPHIRE, "dot_16x2_bf16", "bfloat16", "bfloat16", "float32", "vdpbf16ps"),
+    "vdpbf16ps, Zen 5": (ZEN5, "dot_16x2_bf16", "bfloat16", "bfloat16", "float32", "vdpbf16ps"),
     "signed bytes, VNNI": (SAPPHIRE, "dot_16x2_int16", "int8", "int8", "int32", "vpdpwssd"),
     "signed bytes, AVX-512": (SKYLAKE, "dot_16x2_int16", "int8", "int8", "int32", "vpmaddwd"),
     "signed bytes, AVX2": (ZEN3, "dot_8x2_int16", "int8", "int8", "int32", "vpmaddwd"),
@@ -49,6 +53,48 @@ def test_the_instruction_is_used_and_right(case, transposed):
     held[1] = np.ascontiguousarray(held[1].T) if transposed else held[1]
     run(lower_func(scheduled, target.vector_bits), *held, out)
     np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("case", ["vpdpbusd", "vdpbf16ps, Zen 5"])
+def test_batches_of_products_pack_each_matrix(case, transposed):
+    """Heads of attention, say: with an axis of extent 1 before them, as models have it."""
+    target, name, a, b, c, instruction = CASES[case]
+    rows, columns, depth = SHAPE
+    x = placeholder((1, 3, rows, depth), a, "x")
+    y = placeholder((1, 3, columns, depth) if transposed else (1, 3, depth, columns), b, "y")
+    k = reduce_axis((0, depth), "k")
+
+    def value(one, h, i, j):
+        right = y[one, h, j, k] if transposed else y[one, h, k, j]
+        return te_sum(x[one, h, i, k].astype(c) * right.astype(c), axis=k)
+
+    func = create_prim_func([x, y, compute((1, 3, rows, columns), value, name="z")])
+    [sketch] = [s for s in generate(func, target) if s.name == name]
+    rng = np.random.default_rng(0)
+    scheduled = at_point(func, sketch, random_point(sketch, rng))
+    asm = compile_artifact(scheduled, target, name="main", keep=("asm",)).blobs["asm"].decode()
+    assert instruction in asm
+    pairs = [operands(SHAPE, a, b) for _ in range(3)]
+    left, right = (np.stack([pair[at] for pair in pairs])[None] for at in (0, 1))
+    out = np.zeros((1, 3, rows, columns), c)
+    given = np.ascontiguousarray(right.swapaxes(2, 3)) if transposed else right
+    run(lower_func(scheduled, target.vector_bits), left, given, out)
+    wide = [numbers(h) if a == "bfloat16" else h.astype("int32") for h in (left, right)]
+    np.testing.assert_allclose(out, wide[0] @ wide[1], rtol=1e-5, atol=1e-5)
+
+
+def test_batches_of_bfloat16_are_widened_where_pairs_are_slow():
+    """With AMX pairs are only offered in the place of tiles, which no batch has."""
+    x, y = placeholder((3, 16, 32), "bfloat16", "x"), placeholder((3, 32, 16), "bfloat16", "y")
+    k = reduce_axis((0, 32), "k")
+
+    def value(h, i, j):
+        return te_sum(x[h, i, k].astype("float32") * y[h, k, j].astype("float32"), axis=k)
+
+    func = create_prim_func([x, y, compute((3, 16, 16), value, name="z")])
+    assert all("bf16" not in sketch.name for sketch in generate(func, SAPPHIRE))
+    assert any("bf16" in sketch.name for sketch in generate(func, ZEN5))
 
 
 def test_sums_stay_in_registers():
