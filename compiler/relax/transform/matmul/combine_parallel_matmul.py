@@ -33,8 +33,8 @@ def combine_parallel_matmul(
     lv = R.matmul(x, A)    →    lv = R.matmul(x, R.concat((A, B), axis=1))
     lv1 = R.matmul(x, B)        lv1 = R.split(lv, [columns of A], axis=1)
 
-    A bias that each product is added, and then an activation (relu, gelu, gelu_tanh, silu) of each, are computed before
-    the cut. `check(value, matrices, biases, bindings)` may refuse.
+    A cast of each product, then a bias that each is added, and then an activation (relu, gelu, gelu_tanh, silu) of each
+    are computed before the cut. `check(value, matrices, biases, bindings)` may refuse.
     """
 
     def accepted(left: r.Var, branches: Sequence[MatmulBranch], values: dict[r.Var, RelaxExpr]) -> bool:
@@ -46,14 +46,26 @@ def combine_parallel_matmul(
 
 @dataclass(frozen=True, slots=True)
 class MatmulBranch:
-    """A product, its matrix, and what is computed from it. Others use the last variable."""
+    """A product, its matrix, and what is computed from it: the variables of `chain`. Others use the last one."""
 
-    product: r.Var
     matrix: RelaxExpr
     out_dtype: str | None
-    bias: RelaxExpr | None
-    activation: r.Call | None
-    last: r.Var
+    chain: tuple[r.Var, ...]
+    cast: r.Call | None = None
+    bias: RelaxExpr | None = None
+    activation: r.Call | None = None
+
+    @property
+    def product(self) -> r.Var:
+        return self.chain[0]
+
+    @property
+    def last(self) -> r.Var:
+        return self.chain[-1]
+
+    def followed(self, var: r.Var, **what: Any) -> MatmulBranch:
+        """The branch and what `var` is bound to."""
+        return replace(self, chain=(*self.chain, var), **what)
 
 
 Accept = Callable[[r.Var, Sequence[MatmulBranch], dict[r.Var, RelaxExpr]], bool]
@@ -86,8 +98,7 @@ class Combiner:
                     continue
                 new = _combined(left, branches)
                 instead[branches[0].last] = new
-                for branch in branches:
-                    gone |= {branch.product, branch.last, *self._between(branch)}
+                gone.update(*(branch.chain for branch in branches))
         return self._in_order(instead, gone) if gone else self._block
 
     def _left(self, binding: r.Binding) -> r.Var | None:
@@ -139,44 +150,42 @@ class Combiner:
     # ------------------------------------------------------------------- what follows products
 
     def _branches(self, products: Sequence[r.Binding]) -> list[MatmulBranch]:
-        plain = [_plain(item) for item in products]
-        biased = [self._with_bias(branch, plain) for branch in plain]
-        if any(branch is None for branch in biased):
-            return plain
-        activated = [self._with_activation(branch) for branch in biased if branch is not None]
-        made = [branch for branch in activated if branch is not None]
-        kinds = {(branch.activation.op, branch.activation.attrs) for branch in made if branch.activation is not None}
-        if len(made) < len(plain) or len(kinds) != 1:
-            return [branch for branch in biased if branch is not None]
-        return made
+        branches = [_plain(item) for item in products]
+        branches = _all_alike([self._with_cast(branch) for branch in branches], "cast") or branches
+        biased = [self._with_bias(branch, branches) for branch in branches]
+        made = [branch for branch in biased if branch is not None]
+        if len(made) < len(biased):
+            return branches
+        return _all_alike([self._with_activation(branch) for branch in made], "activation") or made
 
-    def _only_user(self, var: r.Var) -> r.Binding | None:
-        users = self._users.get(var, [])
-        return users[0] if len(users) == 1 and isinstance(var, r.DataflowVar) else None
+    def _next(self, branch: MatmulBranch, *names: str) -> tuple[r.Var, r.Call] | None:
+        """The only use of a branch, if it is a call of one of these operators."""
+        users = self._users.get(branch.last, [])
+        if len(users) != 1 or not isinstance(branch.last, r.DataflowVar):
+            return None
+        value = users[0].value
+        return (users[0].var, value) if isinstance(value, r.Call) and _is(value, *names) else None
+
+    def _with_cast(self, branch: MatmulBranch) -> MatmulBranch | None:
+        found = self._next(branch, "relax.astype")
+        return None if found is None else branch.followed(found[0], cast=found[1])
 
     def _with_bias(self, branch: MatmulBranch, group: Sequence[MatmulBranch]) -> MatmulBranch | None:
-        user = self._only_user(branch.product)
-        value = None if user is None else user.value
-        if user is None or not isinstance(value, r.Call) or not _is(value, "relax.add"):
+        found = self._next(branch, "relax.add")
+        if found is None:
             return None
-        bias = value.args[1] if value.args[0] is branch.product else value.args[0]
+        var, value = found
+        bias = value.args[1] if value.args[0] is branch.last else value.args[0]
         shape, columns = shape_of(bias), shape_of(branch.matrix)
         if not isinstance(bias, r.Var | r.Constant) or shape is None or columns is None or len(shape) != 1:
             return None
         if any(other.product in self._needed(bias) for other in group) or not proven_equal(shape[0], columns[-1]):
             return None
-        return replace(branch, bias=bias, last=user.var)
+        return branch.followed(var, bias=bias)
 
     def _with_activation(self, branch: MatmulBranch) -> MatmulBranch | None:
-        user = self._only_user(branch.last)
-        value = None if user is None else user.value
-        if user is None or not isinstance(value, r.Call) or not _is(value, *_ACTIVATIONS):
-            return None
-        return replace(branch, activation=value, last=user.var)
-
-    def _between(self, branch: MatmulBranch) -> list[r.Var]:
-        """The variables between a product and what others see of it."""
-        return [user.var for user in self._users.get(branch.product, []) if branch.bias is not None]
+        found = self._next(branch, *_ACTIVATIONS)
+        return None if found is None else branch.followed(found[0], activation=found[1])
 
     # -------------------------------------------------------------------------------- order
 
@@ -212,8 +221,14 @@ def _is(call: r.Call, *names: str) -> bool:
 
 def _plain(product: r.Binding) -> MatmulBranch:
     assert isinstance(product.value, r.Call)
-    matrix = product.value.args[1]
-    return MatmulBranch(product.var, matrix, product.value.attrs["out_dtype"], None, None, product.var)
+    return MatmulBranch(product.value.args[1], product.value.attrs["out_dtype"], (product.var,))
+
+
+def _all_alike(branches: Sequence[MatmulBranch | None], name: str) -> list[MatmulBranch]:
+    """The branches, if each has a call `name`, all of one operator with the same attributes. Else none."""
+    made = [branch for branch in branches if branch is not None]
+    kinds = {(call.op, call.attrs) for call in (getattr(branch, name) for branch in made)}
+    return made if len(made) == len(branches) and len(kinds) == 1 else []
 
 
 def _combined(left: r.Var, branches: Sequence[MatmulBranch]) -> list[r.Binding]:
@@ -230,11 +245,12 @@ def _combined(left: r.Var, branches: Sequence[MatmulBranch]) -> list[r.Binding]:
     matrices = bound(concat([branch.matrix for branch in branches], axis=len(shape) - 1))
     value = bound(matmul(left, matrices, branches[0].out_dtype))
     biases = [branch.bias for branch in branches if branch.bias is not None]
+    if (cast := branches[0].cast) is not None:
+        value = bound(_applied(cast, value))
     if biases:
         value = bound(add(value, bound(concat(biases, axis=0))))
-    activation = branches[0].activation
-    if activation is not None:
-        value = bound(r.Call(activation.op, (value,), activation.attrs, activation.sinfo_args, activation.span))
+    if (activation := branches[0].activation) is not None:
+        value = bound(_applied(activation, value))
     ends: list[int] = []
     for branch in branches[:-1]:
         columns = shape_of(branch.matrix)
@@ -243,3 +259,7 @@ def _combined(left: r.Var, branches: Sequence[MatmulBranch]) -> list[r.Binding]:
     parts = bound(split(value, ends, axis=-1))
     made += [r.VarBinding(branch.last, r.TupleGetItem(parts, index)) for index, branch in enumerate(branches)]
     return made
+
+
+def _applied(call: r.Call, value: r.Var) -> r.Call:
+    return r.Call(call.op, (value,), call.attrs, call.sinfo_args, call.span)

@@ -85,7 +85,7 @@ def test_batches_of_products_pack_each_matrix(case, transposed):
 
 
 def test_batches_of_bfloat16_are_widened_where_pairs_are_slow():
-    """With AMX pairs are only offered in the place of tiles, which no batch has."""
+    """Pairs are only offered in the place of AMX's tiles on its CPUs, and no batch has tiles."""
     x, y = placeholder((3, 16, 32), "bfloat16", "x"), placeholder((3, 32, 16), "bfloat16", "y")
     k = reduce_axis((0, 32), "k")
 

@@ -214,6 +214,70 @@ def test_products_of_one_value_become_one() -> None:
     stays(COMBINE, together)
 
 
+@R.function
+def narrowed(
+    x: R.Tensor(("n", 16), "float16"),
+    a: R.Tensor((16, 8), "float16"),
+    b: R.Tensor((16, 4), "float16"),
+    c: R.Tensor((8,), "float16"),
+    d: R.Tensor((4,), "float16"),
+):
+    with R.dataflow():
+        lv = R.matmul(x, a, out_dtype="float32")
+        lv1 = R.astype(lv, "float16")
+        gv = R.add(lv1, c)
+        lv2 = R.matmul(x, b, out_dtype="float32")
+        lv3 = R.astype(lv2, "float16")
+        gv1 = R.add(lv3, d)
+        R.output(gv, gv1)
+    return (gv, gv1)
+
+
+@R.function
+def narrowed_together(
+    x: R.Tensor(("n", 16), "float16"),
+    a: R.Tensor((16, 8), "float16"),
+    b: R.Tensor((16, 4), "float16"),
+    c: R.Tensor((8,), "float16"),
+    d: R.Tensor((4,), "float16"),
+):
+    with R.dataflow():
+        lv = R.concat((a, b), axis=1)
+        lv1 = R.matmul(x, lv, out_dtype="float32")
+        lv2 = R.astype(lv1, "float16")
+        lv3 = R.concat((c, d), axis=0)
+        lv4 = R.add(lv2, lv3)
+        lv5 = R.split(lv4, indices_or_sections=[8], axis=-1)
+        gv = lv5[0]
+        gv1 = lv5[1]
+        R.output(gv, gv1)
+    return (gv, gv1)
+
+
+def test_what_is_cast_is_cut_after_the_cast() -> None:
+    """Mixed precision casts products before their biases are added."""
+    arrays = [np.ones(shape, "float16") for shape in ((3, 16), (16, 8), (16, 4), (8,), (4,))]
+    computes(COMBINE, narrowed, *arrays, after=narrowed_together)
+    stays(COMBINE, narrowed_together)
+
+
+def test_different_casts_are_made_after_the_cut() -> None:
+    @R.function
+    def before(x: R.Tensor((3, 16), "float32"), a: R.Tensor((16, 8), "float32"), b: R.Tensor((16, 4), "float32")):
+        with R.dataflow():
+            lv = R.matmul(x, a)
+            gv = R.astype(lv, "float16")
+            lv1 = R.matmul(x, b)
+            gv1 = R.astype(lv1, "float64")
+            R.output(gv, gv1)
+        return (gv, gv1)
+
+    made = computes(COMBINE, before, (3, 16), (16, 8), (16, 4))
+    text = made["main"].script()
+    assert text.index("R.split") < text.index("R.astype")
+    assert text.count("R.matmul") == 1
+
+
 def test_the_check_sees_what_would_be_combined() -> None:
     seen: list[Any] = []
 
@@ -245,11 +309,11 @@ def test_products_among_others_are_combined_rightly(seed: int) -> None:
     lines = ["lv0 = R.nn.relu(x)"]
     for index in range(1, 9):
         source = f"lv{rng.integers(index)}"
-        kind = rng.integers(4)
+        kind = rng.integers(5)
         weight = f"w{rng.integers(3)}"
         other = f"lv{rng.integers(index)}"
         values = [f"R.matmul({source}, {weight})", f"R.matmul({source}, R.permute_dims({weight}))"]
-        values += [f"R.add({source}, b)", f"R.add({source}, {other})"]
+        values += [f"R.add({source}, b)", f"R.add({source}, {other})", f'R.astype({source}, "float32")']
         lines.append(f"lv{index} = {values[kind]}")
     body = "\n        ".join(lines)
     weights = ", ".join(f"w{i}: R.Tensor((8, 8), 'float32')" for i in range(3))
