@@ -39,6 +39,7 @@ _TILE = 4  # smaller ones save too little beside products of pairs
 _PRODUCTS = 36
 _MOST_CHANNELS = 256  # of float32: the more are added up, the more digits of their sums are lost
 _MOST_NARROW_CHANNELS = 1024  # of narrower numbers, which have fewer digits to lose
+_LEAST_TILES = 8  # for fewer, it takes longer to load taps than to use them
 _ROWS = tuple(range(1, 15))
 _VECTORS = (1, 2, 3, 4)
 _UNROLLS = (1, 2, 4)
@@ -105,6 +106,8 @@ def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) ->
         return None
     images, high, wide = (info.axes[next(iter(dim))].extent if dim else 1 for dim in dims[:3])
     rows, columns = -(-high // _TILE), -(-wide // _TILE)
+    if images * rows * columns < _LEAST_TILES:
+        return None
     return _Sizes(roles.v.extent, channels[0].extent, rows, columns, images, images * high * wide)
 
 

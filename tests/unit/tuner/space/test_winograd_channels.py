@@ -69,7 +69,7 @@ CASES = {
     "two images": convolution(16, 12, 16, images=2),
     "rows that are no whole tiles": convolution(16, 13, 32, wide=18),
     "without padding": convolution(32, 11, 16, padding=0),
-    "one row of tiles": convolution(16, 4, 16, wide=25),
+    "one row of tiles": convolution(16, 4, 16, wide=33),
     "float32": convolution(16, 14, 48, dtype="float32"),
     "filters first": convolution(16, 14, 16, dtype="float32", filters_first=True),
 }
@@ -119,9 +119,20 @@ def test_taps_that_may_not_be_packed_are_transformed_in_the_call() -> None:
         (convolution(16, 24, 16, window=5, padding=2), PAIRS),
         (convolution(12, 24, 16), PAIRS),
         (convolution(16, 24, 24), PAIRS),
-        (convolution(272, 7, 64, dtype="float32"), PAIRS),
+        (convolution(272, 14, 64, dtype="float32"), PAIRS),
+        (convolution(64, 7, 64), PAIRS),
     ],
-    ids=["tiles of AMX", "16 registers", "stride", "no window", "window of 5", "channels", "filters", "many channels"],
+    ids=[
+        "tiles of AMX",
+        "16 registers",
+        "stride",
+        "no window",
+        "window of 5",
+        "channels",
+        "filters",
+        "many channels",
+        "few tiles",
+    ],
 )
 def test_others_are_left_to_other_sketches(func: PrimFunc, target: Target) -> None:
     assert not names(func, target)
