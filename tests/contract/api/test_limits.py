@@ -27,7 +27,7 @@ def store(seeded_store: RecordStore) -> RecordStore:
 @pytest.fixture
 def ask(store: RecordStore) -> Iterator[Callable[..., Ask]]:
     """Makes a token, and gives what asks with it."""
-    with running_app(store, open_role=None) as address, httpx.Client(base_url=address) as client:
+    with running_app(store, open_role=None) as address, httpx.Client(base_url=address, timeout=60) as client:
 
         def holder(name: str, role: Role = Role.READ, scopes: Scopes | None = None) -> Ask:
             _, secret = store.tokens.new(name, role, scopes=scopes or Scopes())
