@@ -6,8 +6,8 @@ The mean clock is that of a recorded cpufreq tree, of the cores that this proces
 from __future__ import annotations
 
 import json
-import time
 import os
+import time
 from pathlib import Path
 
 import pytest
