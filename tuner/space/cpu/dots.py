@@ -17,12 +17,14 @@ from dataclasses import dataclass, replace
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
+from compiler.ir.visit import walk
 from compiler.lower.blocks.split_preproc import layout_free
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
 from compiler.lower.loops.prefetch_group import NEXT_GROUP
-from compiler.schedule.core.schedule import BlockRV, Schedule
+from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
+from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, epilogue_of
 from tuner.space.cpu.elementwise import inline_chains, spread, sum_in_registers, vectorize_tail, whole_tail
@@ -41,9 +43,11 @@ _BYTES = ("int8", "uint8")
 _WHOLE = 16  # sums in a vector of which several are narrowed to bytes at once
 _EVEN = (1, 2, 4)  # vectors of them
 _LATENCY = 12  # sums that hide how long an instruction takes
-_BROADCAST, _NEAR, _FAR = 0.5, 1.0, 12.0  # instructions' time: of a group for all lanes, of a near vector, of a far one
-_PANEL_BYTES = 1 << 19  # half of a second-level cache
+_BROADCAST = 0.5  # instructions' time: of a group for all lanes
+_FIRST, _SECOND, _FAR = 1.0, 2.5, 12.0  # and of a vector from the first-level cache, from the second, and from beyond
+_FIRST_BYTES, _PANEL_BYTES = 24 << 10, 1 << 19  # half of these caches
 _AGAIN = 8.0
+_LONG = frozenset(f"tir.{name}" for name in ("erf", "exp", "tanh", "sigmoid", "log", "pow"))
 _WRITTEN_OUT = 4  # steps of a loop that LLVM writes out by itself
 
 
@@ -222,10 +226,12 @@ def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch 
 
     def draft(values: Values) -> float:
         """Score a point by the share of multiplying instructions, of rows outside tails, and of busy threads.
-        If a panel does not stay in the second-level cache, each row of tiles fetches it anew."""
+        A tile's columns come from the first-level cache, or from the second. If a panel does not stay there, each row
+        of tiles fetches it anew."""
         tile, vectors = values["rows"], values["vectors"]
         sums, wide = tile * vectors, vectors * values["panel"] * unit.lanes
-        each = _NEAR if wide * depth * width <= _PANEL_BYTES else _FAR
+        each = _FIRST if vectors * unit.lanes * depth * width <= _FIRST_BYTES else _SECOND
+        each = each if wide * depth * width <= _PANEL_BYTES else _FAR
         shared, steps = groups(values)
         loads = shared / steps * _BROADCAST + vectors * each
         whole = rows / (-(-rows // tile) * tile)
@@ -255,7 +261,8 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     """Schedule the product; the block `epilogue` is computed where a tile's sums are in registers."""
     block = sch.get_block(info.name)
     roles = work.roles
-    writer = sum_in_registers(sch, block, epilogue)
+    last = sch.get_block(epilogue) if epilogue is not None and _is_long(sch, epilogue) else None
+    writer = sum_in_registers(sch, block, epilogue if last is None else None)
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     most = roles.v.extent // unit.lanes
     rows = recorder.choose("rows", tuple(r for r in _ROWS if r <= work.m.extent)).rv
@@ -273,6 +280,8 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     around = [*batch, v_outer, *images, m_outer, v_panel]
     sch.reorder(*around, *window, k_outer, k_inner, m_tile, v_tile, v_lane, k_group)
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
+    if last is not None:
+        _after_sums(sch, last, v_panel, unit.lanes)
     packed = pack_groups(sch, block, work, unit.lanes, unit.group)
     if unit.held not in (None, work.vector.buffer.dtype):
         sch.unsafe_set_dtype(packed, 0, unit.held)
@@ -292,6 +301,21 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
         whole_tail(sch, writer, depth=3)
     else:
         vectorize_tail(sch, writer, unit.lanes, depth=3)
+
+
+def _is_long(sch: Schedule, epilogue: str) -> bool:
+    """Whether what follows the sums takes so many instructions that those of several vectors fill the registers."""
+    calls = [node for node in walk(sch.get(sch.get_block(epilogue)).body) if isinstance(node, n.Call)]
+    return any(getattr(call.op, "name", "") in _LONG for call in calls)
+
+
+def _after_sums(sch: Schedule, last: BlockRV, at: LoopRV, lanes: int) -> None:
+    """Compute what follows the sums of a tile vector by vector, from the first-level cache.
+    Written out for a whole tile, numbers under way are stored and loaded."""
+    sch.reverse_compute_at(last, at, preserve_unit_loops=True)
+    *_, along = sch.get_loops(last)
+    _, lane = sch.split(along, [None, lanes])
+    sch.vectorize(lane)
 
 
 def pack_groups(
