@@ -304,7 +304,7 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
 
 
 def _is_long(sch: Schedule, epilogue: str) -> bool:
-    """Whether what follows the sums takes so many instructions that those of several vectors fill the registers."""
+    """Whether what follows the sums takes many instructions: those of several vectors fill the registers."""
     calls = [node for node in walk(sch.get(sch.get_block(epilogue)).body) if isinstance(node, n.Call)]
     return any(getattr(call.op, "name", "") in _LONG for call in calls)
 

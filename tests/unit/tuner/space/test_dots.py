@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 
 import numpy as np
@@ -11,10 +13,13 @@ from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError
 from compiler.interp.interpreter import run
+from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
+from compiler.tir.intrin import intrin
+from compiler.tir.nodes import ForKind
 from tests.kit.compiler.narrow_products import numbers, operands, product
 from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
@@ -82,6 +87,43 @@ def test_batches_of_products_pack_each_matrix(case, transposed):
     run(lower_func(scheduled, target.vector_bits), left, given, out)
     wide = [numbers(h) if a == "bfloat16" else h.astype("int32") for h in (left, right)]
     np.testing.assert_allclose(out, wide[0] @ wide[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["erf", "exp", "tanh"])
+def test_what_takes_many_instructions_is_computed_after_a_tile(name):
+    """It goes through the tile in a loop, and the products keep their registers."""
+    rows, columns, depth = 12, 64, 32
+    x, w = placeholder((rows, depth), "bfloat16", "x"), placeholder((depth, columns), "bfloat16", "w")
+    k = reduce_axis((0, depth), "k")
+    sums = compute((rows, columns), lambda i, j: te_sum(x[i, k].astype("float32") * w[k, j].astype("float32"), axis=k))
+    last = compute((rows, columns), lambda i, j: intrin.call(f"tir.{name}", "float32", sums[i, j]), name="last")
+    func = create_prim_func([x, w, last])
+    [sketch] = [s for s in generate(func, ZEN5) if s.name == "dot_16x2_bf16"]
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        scheduled = at_point(func, sketch, random_point(sketch, rng))
+        sch = Schedule(scheduled)
+        kinds = {sch.get(loop).kind for loop in sch.get_loops(sch.get_block("last"))}
+        assert ForKind.UNROLLED not in kinds
+        a, b = operands((rows, columns, depth), "bfloat16", "bfloat16")
+        out = np.zeros((rows, columns), "float32")
+        run(lower_func(scheduled, ZEN5.vector_bits), a, b, out)
+        exact = numbers(a).astype("float64") @ numbers(b)
+        wanted = np.vectorize(math.erf)(exact) if name == "erf" else getattr(np, name)(exact)
+        np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_tiles_of_more_rows_are_drafted_where_columns_come_from_the_second_cache():
+    """A row's columns of 64 bytes take two cycles from there."""
+    for depth, least in ((64, 1), (768, 7)):
+        func = product((128, 3072, depth), "bfloat16", "bfloat16", "float32")
+        [sketch] = generate(func, Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver5 -num-cores=1"))
+        best = max(
+            (sketch.score(point), sketch.values(point)["rows"])
+            for point in itertools.product(*(range(len(d.values)) for d in sketch.decisions))
+            if sketch.is_allowed(point)
+        )
+        assert best[1] >= least, depth
 
 
 def test_batches_of_bfloat16_are_widened_where_pairs_are_slow():
