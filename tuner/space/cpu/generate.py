@@ -15,8 +15,6 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.backend import TuningBackend
-from tuner.space.cpu.amx import TileUnit, tile_sketch, tile_unit_for
-from tuner.space.cpu.amx_windows import tile_windows_sketch, window_unit_for
 from tuner.space.cpu.channels import channel_roles, channels_fill_more, channels_last
 from tuner.space.cpu.contraction import tile
 from tuner.space.cpu.contraction_sizes import (
@@ -27,21 +25,23 @@ from tuner.space.cpu.contraction_sizes import (
     near_depths,
     packed_depths,
 )
-from tuner.space.cpu.depthwise import windows_sketch, windows_unit
-from tuner.space.cpu.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.elementwise import inline_chains, spread
+from tuner.space.cpu.fast_filters.along_channels import PAIRS, winograd_channel_sketches
+from tuner.space.cpu.fast_filters.along_rows import winograd_sketches
 from tuner.space.cpu.few_rows import ALONE_UP_TO, few_rows_sketch
 from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.in_place import View, computed_in_place, moved_operands, unpacked_block
 from tuner.space.cpu.judge import Judge
+from tuner.space.cpu.narrow.amx import TileUnit, tile_sketch, tile_unit_for
+from tuner.space.cpu.narrow.amx_windows import tile_windows_sketch, window_unit_for
+from tuner.space.cpu.narrow.depthwise import windows_sketch, windows_unit
+from tuner.space.cpu.narrow.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
 from tuner.space.cpu.roles import Roles, assign_roles, window_axes
 from tuner.space.cpu.rows import row_sketches
 from tuner.space.cpu.skinny import skinny_shapes
 from tuner.space.cpu.turned import turned_sketch
-from tuner.space.cpu.winograd import winograd_sketches
-from tuner.space.cpu.winograd_channels import PAIRS, winograd_channel_sketches
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values, anything, level
 

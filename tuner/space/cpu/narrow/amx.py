@@ -23,7 +23,7 @@ from compiler.target.target import Target
 from compiler.tir.intrin.x86 import TILE, TILE_GROUPS
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, epilogue_of
-from tuner.space.cpu.dots import begin, operands_of, spread_others
+from tuner.space.cpu.narrow.dots import begin, operands_of, spread_others
 from tuner.space.cpu.panels import ahead_of_time, panel_dim
 from tuner.space.cpu.roles import Roles
 from tuner.space.recorder import Recorder

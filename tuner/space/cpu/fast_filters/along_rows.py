@@ -26,10 +26,7 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers, is_pointwise
 from tuner.space.cpu.elementwise import inline_chains, spread
-from tuner.space.cpu.hardware import Hardware
-from tuner.space.cpu.panels import ahead_of_time, panel_dim
-from tuner.space.cpu.roles import Roles
-from tuner.space.cpu.winograd_sizes import (
+from tuner.space.cpu.fast_filters.sizes import (
     LARGE_TILE,
     TILE,
     WinogradSizes,
@@ -39,6 +36,9 @@ from tuner.space.cpu.winograd_sizes import (
     tile_widths,
     winograd_splits,
 )
+from tuner.space.cpu.hardware import Hardware
+from tuner.space.cpu.panels import ahead_of_time, panel_dim
+from tuner.space.cpu.roles import Roles
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 

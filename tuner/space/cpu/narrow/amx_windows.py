@@ -20,8 +20,8 @@ from compiler.target.target import Target
 from compiler.tir.intrin.x86 import TILE, TILE_GROUPS, TILE_ROWS, TILE_STEPS, tile_name
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAxis, BlockInfo, epilogue_of
-from tuner.space.cpu.amx import UNITS, TileUnit
-from tuner.space.cpu.dots import Grouped, begin, grouped, pack_groups, spread_others
+from tuner.space.cpu.narrow.amx import UNITS, TileUnit
+from tuner.space.cpu.narrow.dots import Grouped, begin, grouped, pack_groups, spread_others
 from tuner.space.cpu.roles import Roles, assign_roles
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder

@@ -27,11 +27,11 @@ from compiler.schedule.primitives.winograd import whole_tiles
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of
 from tuner.space.cpu.elementwise import inline_chains, spread
+from tuner.space.cpu.fast_filters.along_rows import padding_of, with_epilogue
+from tuner.space.cpu.fast_filters.sizes import summed_channels
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim
 from tuner.space.cpu.roles import Roles
-from tuner.space.cpu.winograd import padding_of, with_epilogue
-from tuner.space.cpu.winograd_sizes import summed_channels
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 

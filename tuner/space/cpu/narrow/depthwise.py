@@ -24,8 +24,8 @@ from compiler.tir.intrin.x86 import COLUMN, GROUP
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, consumers, epilogue_of
-from tuner.space.cpu.dots import Unit, begin, spread_others
 from tuner.space.cpu.elementwise import sum_in_registers, whole_tail
+from tuner.space.cpu.narrow.dots import Unit, begin, spread_others
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
