@@ -67,6 +67,7 @@ def given(func: PrimFunc, rng: np.random.Generator) -> list[np.ndarray]:
 CASES = {
     "bands": convolution(16, 24, 16),
     "two images": convolution(16, 12, 16, images=2),
+    "three images of a row of tiles": convolution(16, 4, 16, wide=12, images=3),
     "rows that are no whole tiles": convolution(16, 13, 32, wide=18),
     "without padding": convolution(32, 11, 16, padding=0),
     "one row of tiles": convolution(16, 4, 16, wide=33),
@@ -142,6 +143,9 @@ def test_bands_are_near_and_all_tiles_are_one_image() -> None:
     assert names(convolution(64, 56, 64)) == ["winograd-channels+ahead", "winograd-channels+band2+ahead"]
     assert names(convolution(64, 56, 64), TWO) == ["winograd-channels+ahead", "winograd-channels+band1+ahead"]
     assert names(convolution(16, 12, 16, images=2)) == ["winograd-channels+band1+ahead"]
+    assert names(convolution(64, 256, 64)) == ["winograd-channels+band1+ahead"]  # all tiles would take 75 MB
+    assert names(convolution(256, 64, 256)) == ["winograd-channels+ahead", "winograd-channels+band1+ahead"]
+    assert names(convolution(16, 4, 16, wide=33)) == ["winograd-channels+ahead"]
 
 
 @pytest.mark.parametrize("target", [PAIRS, TWO], ids=["one thread", "two"])

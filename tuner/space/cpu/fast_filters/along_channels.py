@@ -23,7 +23,6 @@ from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH
 from compiler.lower.loops.prefetch_group import NEXT_PANEL
 from compiler.schedule.core.rv import BlockRV, ExprRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.primitives.winograd import whole_tiles
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, blocks_of
 from tuner.space.cpu.elementwise import inline_chains, spread
@@ -39,6 +38,7 @@ _TILE = 4  # smaller ones save too little beside products of pairs
 _PRODUCTS = 36
 _MOST_CHANNELS = 256  # of float32: the more are added up, the more digits of their sums are lost
 _MOST_NARROW_CHANNELS = 1024  # of narrower numbers, which have fewer digits to lose
+_MOST_BYTES = 32 << 20  # of all tiles and their products
 _LEAST_TILES = 8  # for fewer, it takes longer to load taps than to use them
 _ROWS = tuple(range(1, 15))
 _VECTORS = (1, 2, 3, 4)
@@ -112,21 +112,18 @@ def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) ->
 
 
 def _splits(sizes: _Sizes, hardware: Hardware) -> list[_Split]:
-    """All tiles at once, and bands of which each thread has as many, as long as they are near."""
-    each = _PRODUCTS * (sizes.channels + sizes.filters) * _BYTES
-    near = [b for b in range(1, sizes.rows) if b * sizes.columns * each <= 2 * hardware.l2_bytes]
+    """All tiles at once, and bands of which each thread has as many, as long as they are near.
+    All tiles of a large image are left out, because they take a multiple of its memory."""
+    row = _PRODUCTS * (sizes.channels + sizes.filters) * _BYTES * sizes.columns
+    near = [band for band in range(2, sizes.rows) if band * row <= 2 * hardware.l2_bytes]
 
     def busiest(band: int) -> tuple[int, int]:
         bands = sizes.images * -(-sizes.rows // band)
         return -(-bands // hardware.threads) * band, -band
 
-    found = [] if sizes.images > 1 else [0]
-    found += [min(near, key=busiest)] if near else []
-    made = []
-    for band in found:
-        rows, columns = whole_tiles(sizes.rows, sizes.columns, band, 1)
-        made.append(_Split(band, rows * columns))
-    return made
+    whole = sizes.images == 1 and sizes.rows * row <= _MOST_BYTES
+    found = [*([0] if whole else []), *([min([1, *near], key=busiest)] if sizes.rows > 1 or not whole else [])]
+    return [_Split(band, (band or sizes.rows) * sizes.columns) for band in found]
 
 
 def _sketch(
