@@ -5,7 +5,8 @@ everything is computed row by row, and threads share the rows.
 
     for row in parallel:
       for k: part[lanes] += x[row, k, lanes]     several vectors of partial sums, so that one addition
-      sum[row] = the sum of part                 need not wait for the one before
+      four[4] = sums of part                     need not wait for the one before
+      sum[row] = the sum of four
       for j: y[row, j, lanes] = f(x, sum[row])
 
 Rows that are only reduced are read several at a time, because one core gets more from memory by several streams. A
@@ -195,8 +196,8 @@ def _asks_ahead(rows: Rows, hardware: Hardware) -> bool:
 
 
 def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> list[BlockRV]:
-    """Reduce to `vectors` vectors, these to one, and that to a number.
-    Returns the blocks of the first two."""
+    """Reduce to `vectors` vectors, these to one, that to a few numbers, and these to one.
+    Returns the blocks before the last: numbers one after the other would wait for each other."""
     if lanes < 2:
         return []
     block = sch.get_block(info.name)
@@ -211,7 +212,11 @@ def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> 
     innermost = len(info.spatial)
     first = sch.rfactor(sch.fuse(vector, lane), innermost, factor_first=False)
     _, lane = sch.split(sch.get_loops(block)[-1], [None, lanes])
-    return [first, sch.rfactor(lane, innermost, factor_first=False)]
+    chain = [first, sch.rfactor(lane, innermost, factor_first=False)]
+    if lanes > _FEW_LANES and lanes % _FEW_LANES == 0:
+        _, lane = sch.split(sch.get_loops(block)[-1], [None, _FEW_LANES])
+        chain.append(sch.rfactor(lane, innermost, factor_first=False))
+    return chain
 
 
 def _dense(info: BlockInfo) -> bool:

@@ -12,10 +12,12 @@ from compiler.driver.build import build, compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
+from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from tests.kit.tuner.sketch_points import at_point, random_point
+from tuner.space.analysis import blocks_of
 from tuner.space.generate import generate
 
 TARGET = Target("llvm -num-cores=2").resolved()
@@ -154,6 +156,18 @@ def test_rows_read_together_are_summed_in_registers():
     [loop] = [block.partition("\tj")[0] for block in blocks]
     assert loop.count("vaddps\t") >= 8
     assert not re.search(r"vmov\w+\t%[xy]mm\d+, .*\(", loop)
+
+
+@pytest.mark.parametrize("columns", [128, 203, 16])
+def test_few_numbers_are_added_one_after_the_other(columns):
+    """Each would wait for the one before: a vector becomes four first."""
+    x = placeholder((64, columns), name="x")
+    func = create_prim_func([x, topi.sum(x, -1)])
+    for target in (EIGHT_LANES, Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v4 -num-cores=1")):
+        sketch = next(s for s in generate(func, target) if s.name == "rows")
+        sch = Schedule(at_point(func, sketch, random_point(sketch, np.random.default_rng(0))))
+        last = [b for b in blocks_of(sch.func) if b.output.buffer in func.buffer_map.values()]
+        assert [b.reduced[-1].extent for b in last] == [4]
 
 
 def test_sums_of_columns_read_whole_pages_of_few_rows():
