@@ -120,13 +120,18 @@ def test_a_folder_with_other_things_is_left_alone(typed: Typed, tmp_path: Path) 
     assert [path.name for path in farm.iterdir()] == ["thesis.tex"]
 
 
-def test_a_password_is_in_no_file_that_others_read_nor_shown(typed: Typed, tmp_path: Path) -> None:
+def test_a_password_is_in_no_file_that_others_read_nor_shown(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     db = f"sqlite:///{tmp_path}/x.db"
     shown = typed(*INIT, "--db", db).text
     units = "".join(path.read_text() for path in (tmp_path / "farm" / "units").iterdir())
     assert db not in units
     assert "EnvironmentFile=" in units
-    assert "tf_" not in shown
+    monkeypatch.setenv("TUNEFARM_CONFIG", str(tmp_path / "farm" / "admin.toml"))
+    token = load().api_token
+    assert token
+    assert token not in shown
 
 
 def test_a_box_gets_another_name_and_leaves(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
