@@ -11,7 +11,7 @@ import json
 import math
 from typing import Any
 
-from compiler.python_text import parsed_expression
+from compiler.schedule.core.map_text import map_places, parsed_map
 from compiler.schedule.core.state import Illegal
 
 _SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "FloorDiv": "//", "FloorMod": "%"}
@@ -99,9 +99,8 @@ def saved_map(value: str | int | float, rank: int = 0) -> str:
     if not isinstance(value, str) or value in ("inf", "-inf", "nan"):
         names, places = padding_names(rank), [ast.Constant(value=float(value) if isinstance(value, str) else value)]
         return _saved(names, list(places))
-    parsed = _parsed(value)
-    body = parsed.body
-    return _saved([a.arg for a in parsed.args.args], body.elts if isinstance(body, ast.Tuple | ast.List) else [body])
+    parsed = parsed_map(value)
+    return _saved([a.arg for a in parsed.args.args], map_places(parsed))
 
 
 def padding_names(rank: int) -> list[str]:
@@ -111,8 +110,7 @@ def padding_names(rank: int) -> list[str]:
 
 def places_of(text: str) -> int:
     """Return how many places the map `text` gives. Raises Illegal for a text that is no map."""
-    body = _parsed(text).body
-    return len(body.elts) if isinstance(body, ast.Tuple | ast.List) else 1
+    return len(map_places(parsed_map(text)))
 
 
 def python_of_map(value: str | int | float, rank: int = 0) -> str:
@@ -120,21 +118,11 @@ def python_of_map(value: str | int | float, rank: int = 0) -> str:
     if not isinstance(value, str) or value in ("inf", "-inf", "nan"):
         number = f"T.float32({value:g})" if isinstance(value, float) else str(value)
         return f"lambda {', '.join(padding_names(rank))}: ({number},)"
-    parsed = _parsed(value)
-    places = parsed.body.elts if isinstance(parsed.body, ast.Tuple | ast.List) else [parsed.body]
+    parsed = parsed_map(value)
+    places = map_places(parsed)
     return (
         f"lambda {', '.join(a.arg for a in parsed.args.args)}: ({''.join(f'{ast.unparse(p)}, ' for p in places)[:-1]})"
     )
-
-
-def _parsed(text: str) -> ast.Lambda:
-    try:
-        parsed = parsed_expression(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise Illegal("the index map cannot be read") from None
-    if not isinstance(parsed, ast.Lambda):
-        raise Illegal("the index map is no lambda")
-    return parsed
 
 
 def _saved(names: list[str], places: list[ast.expr]) -> str:

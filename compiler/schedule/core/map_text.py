@@ -82,10 +82,10 @@ def pad_text(prim: str, pad_value: MapLike | PrimExpr | float | None, places: st
 def _rank(text: str) -> int | None:
     """How many places the map `text` gives; None for a text that is no map."""
     try:
-        parsed = _parsed(text)
+        parsed = parsed_map(text)
     except Illegal:
         return None
-    return len(_places(parsed))
+    return len(map_places(parsed))
 
 
 def _names(variables: Sequence[n.Var]) -> dict[n.Var, str]:
@@ -113,17 +113,18 @@ def _text(prim: str, expr: PrimExpr, names: dict[n.Var, str]) -> str:
 def read_map(text: str, dtypes: Sequence[str], sizes: Sequence[int] = ()) -> IndexMap:
     """Read the map `text`, over one index of each of `dtypes`.
     Its further parameters are the constants `sizes`. Raises Illegal for a text that is no such map."""
-    parsed = _parsed(text)
+    parsed = parsed_map(text)
     names = [a.arg for a in parsed.args.args]
     wanted = len(dtypes) + len(sizes)
     if len(names) != wanted or len(set(names)) != len(names):
         raise Illegal(f"the index map takes {len(names)} arguments, {wanted} are needed")
     indices = tuple(n.Var(name, dtype) for name, dtype in zip(names, dtypes))
     values: dict[str, PrimExpr] = dict(zip(names, [*indices, *map(ops.const, sizes)]))
-    return IndexMap(indices, tuple(_expression(item, values) for item in _places(parsed)))
+    return IndexMap(indices, tuple(_expression(item, values) for item in map_places(parsed)))
 
 
-def _parsed(text: str) -> ast.Lambda:
+def parsed_map(text: str) -> ast.Lambda:
+    """The tree of a map's text. Raises Illegal for one that is too long, or no lambda."""
     try:
         parsed = parsed_expression(text if len(text) <= _MAX_TEXT else "")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -133,7 +134,8 @@ def _parsed(text: str) -> ast.Lambda:
     return parsed
 
 
-def _places(parsed: ast.Lambda) -> list[ast.expr]:
+def map_places(parsed: ast.Lambda) -> list[ast.expr]:
+    """The expression that a map has for each dimension."""
     return parsed.body.elts if isinstance(parsed.body, ast.Tuple | ast.List) else [parsed.body]
 
 

@@ -151,7 +151,6 @@ def _sketch(
     for block in (tiles, planes):
         sch.storage_align(block, 0, 2, _APART, _LINE)
     bands, chunks = _results(sch, last, out_lines, split, sizes, chunk, hardware.lanes)
-    at = chunks if not split.band else bands[-1]
     sch.compute_at(planes, chunks, preserve_unit_loops=True)
     sch.compute_at(product, chunks, preserve_unit_loops=True)
     k_outer = _multiply(sch, recorder, product, planes, split, sizes, vectors, hardware.lanes)
@@ -161,7 +160,7 @@ def _sketch(
     _transform_taps(sch, taps, tap_lines, filters_last, [vectors, chunk], hardware.lanes)
     if ahead:
         ahead_of_time(sch, taps)
-    _transform_tiles(sch, phases, tiles, lines, at if split.band else None, hardware.lanes)
+    _transform_tiles(sch, phases, tiles, lines, bands[-1] if split.band else None, hardware.lanes)
     sch.parallel(sch.fuse(*bands) if split.band else sch.fuse(*bands, chunks))
     judge = _Judge(split, sizes, hardware, beside)
     name = "winograd-channels" + (f"+band{split.band}" if split.band else "")

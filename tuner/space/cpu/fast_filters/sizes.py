@@ -29,7 +29,7 @@ _LEAST_FILLED = 0.6
 _DEPTHS = (16, 32, 64)  # channels
 _PARTED_CHANNELS = 256  # from so many on, they are added up in parts
 _LEAST_CHANNELS = 16  # with fewer of them, or filters, transforming takes longer than is saved
-_LEAST_BYTES = 4  # of a number: a sum of four may be beyond the range of float16, and bfloat16 has few digits to lose
+_LEAST_BYTES = 4  # of a sum: that of four may be beyond the range of float16, and bfloat16 has few digits to lose
 
 
 @dataclass(frozen=True)
