@@ -11,7 +11,7 @@ from compiler.schedule.core.state import Illegal, StepEffect, block_path, realiz
 from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.blockize import blockize
 from compiler.tir import nodes as n
-from compiler.tir.intrin import x86 as x86_intrin  # noqa: F401  (registers its intrinsics, so that recorded traces replay)
+from compiler.tir.intrin import amx, x86  # noqa: F401  (they register intrinsics, so that recorded traces replay)
 from compiler.tir.intrin.tensor_intrin import TensorIntrin, parameters
 from compiler.tir.nodes import Stmt
 

@@ -7,6 +7,7 @@ vector loads, external functions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.errors import IRError
@@ -38,22 +39,30 @@ class TensorIntrin:
     def register(name: str, desc: n.PrimFunc, impl: n.PrimFunc, override: bool = False) -> TensorIntrin:
         """Make an intrinsic known as `name`.
         Raises IRError when desc and impl do not fit, or when there is one of that name and `override` is not set."""
-        if name in _REGISTRY and not override:
+        if (name in _REGISTRY or name in _DECLARED) and not override:
             raise IRError(f"there is a tensor intrinsic {name!r} already", hint="pass override=True to replace it")
         intrin = _REGISTRY[name] = TensorIntrin(desc, impl)
         return intrin
 
     @staticmethod
+    def declare(name: str, make: Callable[[], TensorIntrin]) -> None:
+        """Make an intrinsic known as `name` that is made when it is first asked for."""
+        _DECLARED[name] = make
+
+    @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic called `name`; where there is none, None if `allow_missing`, else IRError."""
         found = _REGISTRY.get(name)
+        if found is None and name in _DECLARED:
+            found = _REGISTRY.setdefault(name, _DECLARED[name]())
         if found is None and not allow_missing:
-            known = ", ".join(sorted(_REGISTRY)) or "none"
+            known = ", ".join(sorted(_REGISTRY.keys() | _DECLARED.keys())) or "none"
             raise IRError(f"there is no tensor intrinsic {name[:60]!r}", hint=f"known are: {known}")
         return found
 
 
 _REGISTRY: dict[str, TensorIntrin] = {}
+_DECLARED: dict[str, Callable[[], TensorIntrin]] = {}
 
 
 def parameters(func: n.PrimFunc) -> list[n.Buffer]:

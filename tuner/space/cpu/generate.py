@@ -115,8 +115,7 @@ def _main(blocks: Sequence[BlockInfo]) -> BlockInfo | None:
 def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target) -> tuple[Sketch, ...]:
     """The sketches with instructions for groups of narrow numbers.
     Vectors are offered beside tiles, because a system can forbid the use of tiles."""
-    tiles, vectors, windows = _units_for(main, roles, target)
-    images = window_unit_for(main, roles, target)
+    tiles, images, vectors, windows = _units_for(main, roles, target)
     made = [
         None if tiles is None else tile_sketch(func, main.name, roles, tiles, target),
         None if images is None else tile_windows_sketch(func, main.name, images, target),
@@ -128,9 +127,13 @@ def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target
     return tuple(sketch for sketch in made if sketch is not None)
 
 
-def _units_for(main: BlockInfo, roles: Roles, target: Target) -> tuple[TileUnit | None, Unit | None, Unit | None]:
-    """The instructions for products in tiles, in vectors, and in windows of an image."""
-    return tile_unit_for(main, roles, target), unit_for(main, roles, target), windows_unit(main, target)
+def _units_for(
+    main: BlockInfo, roles: Roles, target: Target
+) -> tuple[TileUnit | None, TileUnit | None, Unit | None, Unit | None]:
+    """The instructions for products in tiles, for images in tiles, in vectors, and in windows of an image."""
+    tiles, images = tile_unit_for(main, roles, target), window_unit_for(main, roles, target)
+    beside = tiles is not None or images is not None
+    return tiles, images, unit_for(main, roles, target, beside), windows_unit(main, target)
 
 
 def _ahead(func: PrimFunc, shape: ContractionShape, main: BlockInfo, roles: Roles) -> ContractionShape:

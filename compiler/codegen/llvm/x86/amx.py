@@ -23,7 +23,7 @@ from compiler.dtype import element_of
 from compiler.errors import CodegenError
 from compiler.ir.visit import walk
 from compiler.tir import nodes as n
-from compiler.tir.intrin.x86 import AMX_INT8, TILE
+from compiler.tir.intrin.amx import AMX_INT8, TILE
 
 _ROW_BYTES = 4 * TILE
 

@@ -14,10 +14,11 @@ from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import Call, Function, TensorStructInfo, Var, info_of
 from compiler.relax.op.movement.manipulate import astype
 from compiler.relax.transform.inference.to_mixed_precision import FULL, SHORT
+from compiler.relax.transform.layout.channels_last_narrow import is_constant, takes_rows_as_tiles
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
-from compiler.tir.intrin.x86 import TILE, TILE_GROUPS, TILE_ROWS
+from compiler.tir.intrin.amx import TILE, TILE_GROUPS, TILE_ROWS
 from compiler.tir.ops import as_int
 
 _MATMUL = "relax.matmul"
@@ -50,13 +51,14 @@ def widen_products(mod: IRModule, context: PassContext) -> IRModule:
     functions = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
     if not any(isinstance(node, Call) and asked(node) for func in functions for node in walk(func.body)):
         return mod
-    return rewritten(mod, lambda own: _Widen(own, asked))
+    return rewritten(mod, lambda own: _Widen(own, asked, "amx-bf16" in cpu.features))
 
 
 class _Widen(PyExprMutator):
-    def __init__(self, mod: IRModule, asked: Callable[[Call], bool]) -> None:
+    def __init__(self, mod: IRModule, asked: Callable[[Call], bool], with_tiles: bool) -> None:
         super().__init__(mod)
         self._asked = asked
+        self._with_tiles = with_tiles
         self._params: frozenset[Var] = frozenset()
 
     def visit_function_(self, op: Function) -> Any:
@@ -69,8 +71,16 @@ class _Widen(PyExprMutator):
         made: Any = super().visit_call_(op)
         if not isinstance(made, Call) or not self._asked(made) or any(map(self._is_given, made.args)):
             return made
+        if self._has_rows_as_tiles(made):
+            return made
         wide = tuple(self.builder_.emit(astype(arg, FULL)) for arg in made.args)
         return Call(made.op, wide, made.attrs, made.sinfo_args, made.span)
+
+    def _has_rows_as_tiles(self, call: Call) -> bool:
+        """Whether `ChannelsLastNarrow` makes whole tiles of a convolution by zeros in its filters."""
+        if not self._with_tiles or not isinstance(call.op, Op) or call.op.name == _MATMUL:
+            return False
+        return takes_rows_as_tiles(call) and is_constant(self, call.args[1])
 
     def _is_given(self, operand: RelaxExpr) -> bool:
         """Whether an operand is a parameter, or one in another type."""

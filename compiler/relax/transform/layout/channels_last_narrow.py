@@ -18,6 +18,7 @@ from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
 from compiler.tir import ops
+from compiler.tir.intrin.amx import ROW_STEPS, TILE, TILE_GROUPS, TILE_ROWS
 
 _CONV = "relax.nn.conv2d"
 _LAYOUTS: Desired = {_CONV: ["NHWC", "HWIO"]}
@@ -28,12 +29,20 @@ _BYTES = ("int8", "uint8")
 @dataclass(frozen=True)
 class _Kind:
     """The convolutions for which there is an instruction.
-    It has the dtypes of operands and sums, the group, and the targets."""
+    It has the dtypes of operands and sums, the group, the targets, and the feature with which it multiplies tiles."""
 
     operands: tuple[str, ...]
     sums: str
     group: int
     used_by: Callable[[Target], bool]
+    tiles: str | None = None
+
+    def whole_row(self, call: Call, target: Target) -> int:
+        """What the length of a filter's row is to be a multiple of: a group, or a row of a tile.
+        A tile is as fast with zeros in it: a row of bytes has too many to pay."""
+        if self.tiles not in target.features or not _in_tiles(call):
+            return self.group
+        return TILE_GROUPS * self.group
 
 
 def _takes_pairs(target: Target) -> bool:
@@ -41,10 +50,8 @@ def _takes_pairs(target: Target) -> bool:
     return multiplies_pairs_fast(target.mcpu, target.features) or "amx-bf16" in target.features
 
 
-_KINDS = (
-    _Kind(_BYTES, "int32", 4, lambda target: not target.features.isdisjoint(("avx512vnni", "avxvnni"))),
-    _Kind(("bfloat16",), "float32", 2, _takes_pairs),
-)
+_PAIRS = _Kind(("bfloat16",), "float32", 2, _takes_pairs, "amx-bf16")
+_KINDS = (_Kind(_BYTES, "int32", 4, lambda target: not target.features.isdisjoint(("avx512vnni", "avxvnni"))), _PAIRS)
 
 
 @relax_pass("ChannelsLastNarrow")
@@ -57,10 +64,14 @@ def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
 
     It changes nothing for targets without a fast instruction that adds up products of neighbours. Images of so few
     channels that they fill no group are read as they lie. Groups are then neighbours in a row, and rows of filters get
-    zeros at their ends. If that makes more groups than zeros for the missing channels would, images get zeros instead.
+    zeros at their ends, on matrix units as many as fill a tile's row. If that makes more groups than zeros for the
+    missing channels would, images get zeros instead.
     """
     target = Target.current(allow_none=True)
-    kinds = [kind for kind in _KINDS if target is not None and target.is_cpu and kind.used_by(target)]
+    if target is None or not target.is_cpu:
+        return mod
+    cpu = target
+    kinds = [kind for kind in _KINDS if kind.used_by(cpu)]
 
     def asked(call: Call) -> Desired | None:
         kind = _kind(call, kinds)
@@ -71,7 +82,7 @@ def channels_last_narrow(mod: IRModule, context: PassContext) -> IRModule:
     functions = [func for func in mod.values() if isinstance(func, Function) and func.body is not None]
     if not kinds or not any(isinstance(node, Call) and asked(node) for func in functions for node in walk(func.body)):
         return mod
-    filled = rewritten(mod, lambda own: _Fill(own, kinds))
+    filled = rewritten(mod, lambda own: _Fill(own, kinds, cpu))
     return convert_layout(filled, context, desired_layouts={}, layout_cb=asked)
 
 
@@ -96,6 +107,22 @@ def _by_rows(call: Call, kind: _Kind) -> bool:
     return channels * -(-width // kind.group) <= width * -(-channels // kind.group)
 
 
+def takes_rows_as_tiles(call: Call) -> bool:
+    """Whether a convolution of an image of few channels can be one of whole tiles of a matrix unit.
+    The windows along a row of the image are a tile's rows."""
+    usual = (call.attrs.get("data_layout"), call.attrs.get("kernel_layout")) == ("NCHW", "OIHW")
+    return usual and _by_rows(call, _PAIRS) and _in_tiles(call)
+
+
+def _in_tiles(call: Call) -> bool:
+    """Whether results have whole tiles of pixels and filters, and windows steps that tiles may have."""
+    result = info_of(call)
+    assert isinstance(result, TensorStructInfo)
+    filters, width = (0, 0) if result.dims is None else (ops.as_int(result.dims[d]) or 0 for d in (1, 3))
+    steps = int(call.attrs["strides"][1]) in ROW_STEPS["along"]
+    return steps and bool(filters) and not filters % TILE and any(width and not width % rows for rows in TILE_ROWS)
+
+
 def _filter_width(call: Call) -> int:
     """The number of columns of a filter; 0 where it is not known."""
     info = info_of(call.args[1])
@@ -106,9 +133,10 @@ def _filter_width(call: Call) -> int:
 class _Fill(PyExprMutator):
     """Give filters rows, or images channels, that make whole groups. Filters have zeros there."""
 
-    def __init__(self, mod: IRModule, kinds: Sequence[_Kind]) -> None:
+    def __init__(self, mod: IRModule, kinds: Sequence[_Kind], cpu: Target) -> None:
         super().__init__(mod)
         self._kinds = kinds
+        self._cpu = cpu
 
     def visit_call_(self, op: Call) -> Any:
         made: Any = super().visit_call_(op)
@@ -116,10 +144,10 @@ class _Fill(PyExprMutator):
         if kind is None or int(made.attrs["groups"]) != 1:
             return made
         missing = -_channels(made.args[0]) % kind.group
-        if not missing or not self._is_known(made.args[1]):
+        if not missing or not is_constant(self, made.args[1]):
             return made
         if _by_rows(made, kind):
-            columns = -_filter_width(made) % kind.group
+            columns = -_filter_width(made) % kind.whole_row(made, self._cpu)
             return self._longer_rows(made, columns) if columns else made
         around = [0, 0, 0, missing, 0, 0, 0, 0]
         image, filters = (self.builder_.emit(pad(arg, around)) for arg in made.args)
@@ -140,12 +168,13 @@ class _Fill(PyExprMutator):
         attrs = {**call.attrs, "padding": (*others, after + missing)}
         return Call(call.op, (image, longer), attrs, call.sinfo_args, call.span)
 
-    def _is_known(self, filters: RelaxExpr) -> bool:
-        """Whether filters are constants, or those in another type."""
-        found = self.lookup_binding(filters) if isinstance(filters, Var) else filters
-        if isinstance(found, Call) and isinstance(found.op, Op) and found.op.name == "relax.astype":
-            found = found.args[0]
-        return isinstance(found, Constant)
+
+def is_constant(around: PyExprMutator, filters: RelaxExpr) -> bool:
+    """Whether filters are constants, or those in another type."""
+    found = around.lookup_binding(filters) if isinstance(filters, Var) else filters
+    if isinstance(found, Call) and isinstance(found.op, Op) and found.op.name == "relax.astype":
+        found = found.args[0]
+    return isinstance(found, Constant)
 
 
 def _channels(image: RelaxExpr) -> int:

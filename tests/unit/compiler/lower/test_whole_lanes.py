@@ -15,7 +15,7 @@ from compiler.tir import ops
 from compiler.tir.nodes import Allocate, BufferLoad, BufferStore, ForKind, PrimFunc
 from compiler.tir.visit import seq
 from tests.kit.compiler.lowering_hand import buffer, function, loop, same, stores
-from tests.kit.compiler.narrow_products import product
+from tests.kit.compiler.narrow.products import product
 from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 

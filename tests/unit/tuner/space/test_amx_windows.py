@@ -14,14 +14,15 @@ from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target
-from compiler.te.operation import placeholder
+from compiler.te.operation import compute, placeholder, reduce_axis
+from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
-from compiler.tir.intrin.x86 import TILE_ROWS, tile_name
+from compiler.tir.intrin.amx import TILE_ROWS, left_tile_name
 from compiler.tir.nodes import PrimFunc
 from compiler.topi import nn
-from tests.kit.compiler.narrow_products import bits, numbers
+from tests.kit.compiler.narrow.amx_in_software import target_with_tiles
+from tests.kit.compiler.narrow.products import bits, numbers
 from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
@@ -92,13 +93,56 @@ def test_pixels_of_a_row_are_tiles(kind: str, width: int, stride: int) -> None:
     made = at_point(func, sketch, random_point(sketch, np.random.default_rng(width)))
     args = arguments(func)
     run(lower_func(made, 512), *args)
-    assert tile_name(f"{kind}_rows", width, stride) in sketch.trace_json(random_point(sketch, np.random.default_rng(0)))
+    assert left_tile_name(kind, "rows", width, stride) in sketch.trace_json(
+        random_point(sketch, np.random.default_rng(0))
+    )
     np.testing.assert_allclose(args[-1], expected(kind, args, 3 if width < 16 else 1, stride), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif("amx-tile" not in host_cpu().features, reason="this CPU has no matrix unit (AMX)")
+def first_convolution(channels: int, height: int, width: int, filters: int, window: int, stride: int) -> PrimFunc:
+    """Of an NCHW image of few channels, the rows of whose filters have zeros up to a tile's 32 numbers."""
+    sizes = [(height - 1) * stride + window, (width - 1) * stride + 32]
+    x = placeholder((1, channels, *sizes), "bfloat16", name="x")
+    w = placeholder((window, 32, channels, filters), "bfloat16", name="w")
+    c, r, s = (reduce_axis((0, extent), name) for extent, name in ((channels, "c"), (window, "r"), (32, "s")))
+
+    def value(n: Any, i: Any, j: Any, f: Any) -> Any:
+        pixel, weight = x[n, c, i * stride + r, j * stride + s], w[r, s, c, f]
+        return te_sum(pixel.astype("float32") * weight.astype("float32"), axis=[c, r, s])
+
+    found = compute((1, height, width, filters), value, "z")
+    return create_prim_func([x, w, found]).with_attr("layout_free_buffers", [1])
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_rows_of_a_tile_overlap_where_images_have_few_channels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    channels, window, stride = int(rng.integers(1, 4)), int(rng.choice([1, 3, 7])), int(rng.choice([1, 2, 3, 4]))
+    height, width = int(rng.integers(1, 5)), int(rng.choice(TILE_ROWS)) * int(rng.integers(1, 3))
+    func = first_convolution(channels, height, width, 16 * int(rng.integers(1, 5)), window, stride)
+    sketch = windows(func, "amx_bf16")
+    made = at_point(func, sketch, random_point(sketch, rng)).without_attr("layout_free_buffers")
+    args = arguments(func, seed)
+    args[1][:, window:] = 0
+    x, w = (numbers(item).astype("float64") for item in args[:2])
+    wanted = np.zeros(args[2].shape)
+    for r in range(window):
+        for s in range(window):
+            seen = x[0, :, r : r + height * stride : stride, s : s + width * stride : stride][:, :height, :width]
+            wanted[0] += np.einsum("chw,cf->hwf", seen, w[r, s])
+    if seed < 4:
+        run(lower_func(made, 512), *args)
+        np.testing.assert_allclose(args[2], wanted, rtol=1e-4, atol=1e-4)
+    target = target_with_tiles(monkeypatch)
+    out = empty(args[2].shape, "float32")
+    held = [array(numbers(item), dtype="bfloat16") for item in args[:2]]
+    load_artifact(compile_artifact(made, target, name="main"))["main"](*held, out)
+    np.testing.assert_allclose(out.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(24))
-def test_machine_code_gives_the_same(seed: int) -> None:
+def test_machine_code_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = target_with_tiles(monkeypatch)
     rng = np.random.default_rng(seed)
     kind = list(KINDS)[seed % len(KINDS)]
     window, stride = int(rng.choice([1, 3, 5])), int(rng.integers(1, 3))
@@ -111,7 +155,7 @@ def test_machine_code_gives_the_same(seed: int) -> None:
     types = [buffer.dtype for buffer in func.buffer_map.values()]
     held = [array(numbers(a) if a.dtype == "uint16" else a, dtype=t) for a, t in zip(args[:-1], types)]
     out = empty(args[-1].shape, types[-1])
-    load_artifact(compile_artifact(made, Target("llvm").resolved(), name="main"))["main"](*held, out)
+    load_artifact(compile_artifact(made, target, name="main"))["main"](*held, out)
     np.testing.assert_allclose(out.numpy(), expected(kind, args, window, stride), rtol=1e-3, atol=1e-3)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.driver.build import compile_artifact
 from compiler.target.target import Target
-from tests.kit.compiler.narrow_products import product
+from tests.kit.compiler.narrow.products import product
 from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 from tuner.workloads import WorkloadSpec

@@ -20,7 +20,7 @@ from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimFunc
 from compiler.topi.nn import conv, conv2d_nhwc
-from tests.kit.compiler.narrow_products import bits, numbers
+from tests.kit.compiler.narrow.products import bits, numbers
 from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 

@@ -14,7 +14,7 @@ from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import sum as te_sum
-from tests.kit.compiler.narrow_products import numbers, operands, product
+from tests.kit.compiler.narrow.products import numbers, operands, product
 from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 

@@ -22,7 +22,7 @@ from rpc_server.executor import trial_subject
 from rpc_server.executor.trial import Trials
 from rpc_server.wire.messages import Measured
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
-from tests.kit.compiler.narrow_products import operands, product
+from tests.kit.compiler.narrow.products import operands, product
 from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 

@@ -20,7 +20,7 @@ from compiler.errors import ScheduleError
 from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.target.target import Target
-from compiler.tir.intrin.x86 import TILE, TILE_GROUPS
+from compiler.tir.intrin.amx import TILE, TILE_GROUPS
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockInfo, epilogue_of
 from tuner.space.cpu.narrow.dots import begin, operands_of, spread_others

@@ -1,4 +1,4 @@
-"""Sketches of convolutions of narrow numbers on Intel's matrix unit (AMX), with channels last.
+"""Sketches of sums of narrow numbers on Intel's matrix unit (AMX): convolutions with channels last, and batches.
 
 Neighbouring pixels of a row are the rows of a tile, loaded from the image as they lie, and filters are packed:
 
@@ -7,6 +7,8 @@ Neighbouring pixels of a row are the rows of a tile, loaded from the image as th
         out[y ..., 14 x ..., 16 f ...] += image[y + r, 14 x + s, 32 c ...] · filters[f, r, s, c]
 
 Tiles have as many rows as divide an image's row (14 of 56). An instruction takes 16 cycles for any number of rows.
+Where an image has few channels, a row of a tile is a part of the image's row, as wide as a window and the zeros beside
+it: rows overlap. A batch of products is the same with rows of matrices, and its columns are packed at each call.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from compiler.errors import ScheduleError
 from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.target import Target
-from compiler.tir.intrin.x86 import TILE, TILE_GROUPS, TILE_ROWS, TILE_STEPS, tile_name
+from compiler.tir.intrin.amx import ROW_STEPS, TILE, TILE_GROUPS, TILE_ROWS, left_tile_name, tile_name
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAxis, BlockInfo, epilogue_of
 from tuner.space.cpu.narrow.amx import UNITS, TileUnit
@@ -39,9 +41,9 @@ _FINISH = 160.0  # cycles that storing a tile of sums and what follows take
 
 
 def window_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit | None:
-    """The unit of `target` that can compute `info`, a convolution with whole tiles of channels."""
+    """The unit of `target` that can compute `info`, a convolution or a batch of products with whole tiles."""
     work = grouped(info, roles)
-    if work is None or work.batch or not _is_image(info, work) or _tile_rows(work) is None:
+    if work is None or not _is_image(info, work) or not _left_names(work) or _tile_rows(work) is None:
         return None
     dtypes = (info.output.buffer.dtype, work.scalar.buffer.dtype, work.vector.buffer.dtype)
     for unit in UNITS:
@@ -53,19 +55,36 @@ def window_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit |
 
 def tile_windows_sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target) -> Sketch | None:
     """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
-    for step in TILE_STEPS:
-        found = _sketch(func, name, unit, target, step)
+    _, _, _, info = begin(func, name)
+    roles = assign_roles(info)
+    work = None if roles is None else grouped(info, roles)
+    if work is None or not (work.batch or work.vector.buffer in layout_free(func)):
+        return None
+    for lie, step in _left_names(work):
+        found = _sketch(func, name, unit, target, lie, step)
         if found is not None:
             return found
     return None
 
 
 def _is_image(info: BlockInfo, work: Grouped) -> bool:
-    """Whether channels lie last in the image and in the result, and pixels of a row before them."""
-    of_rows = [dim for dim, axes in enumerate(work.scalar.axes_by_dim) if work.m.position in axes]
-    rank = len(info.output.axes_by_dim)
+    """Whether channels lie last in the result, and pixels of a row before them."""
     kept = [frozenset((work.m.position,)), frozenset((work.roles.v.position,))]
-    return of_rows == [len(work.scalar.axes_by_dim) - 2] and rank > 2 and list(info.output.axes_by_dim[-2:]) == kept
+    return len(info.output.axes_by_dim) > 2 and list(info.output.axes_by_dim[-2:]) == kept
+
+
+def _left_names(work: Grouped) -> list[tuple[str, int]]:
+    """How the rows of a tile may lie in memory, and their steps; none where they lie in no such way.
+    Rows that follow each other in the last dimension overlap. The steps of others are found by trying."""
+    dims = [dim for dim, axes in enumerate(work.scalar.axes_by_dim) if work.m.position in axes]
+    last = len(work.scalar.axes_by_dim) - 1
+    if len(dims) != 1:
+        return []
+    lie = {0: "along", 1: "rows", 2: "apart"}.get(last - dims[0])
+    step = dict(work.scalar.steps).get(work.m.position)
+    if lie == "along" and step not in ROW_STEPS[lie]:
+        return []
+    return [] if lie is None else [(lie, s) for s in ROW_STEPS[lie] if lie != "along" or s == step]
 
 
 def _tile_rows(work: Grouped) -> int | None:
@@ -73,25 +92,24 @@ def _tile_rows(work: Grouped) -> int | None:
     return next((rows for rows in TILE_ROWS if work.m.extent % rows == 0), None)
 
 
-def _sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target, step: int) -> Sketch | None:
+def _sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target, lie: str, step: int) -> Sketch | None:
     sch, recorder, blocks, info = begin(func, name)
     roles = assign_roles(info)
     work = None if roles is None else grouped(info, roles)
-    if work is None or work.vector.buffer not in layout_free(sch.func):
-        return None
+    assert work is not None  # a unit was found for it
     height = _tile_rows(work)
     assert height is not None
     epilogue = epilogue_of(sch.func, info, blocks)
     spread_others(sch, {name, epilogue}, target)
     try:
-        _tile(sch, recorder, info, work, unit, epilogue, height, step)
+        _tile(sch, recorder, info, work, unit, epilogue, height, left_tile_name(unit.intrin, lie, height, step))
     except ScheduleError:
         return None
     threads = max(1, target.num_cores or 1)
     column_tiles, row_tiles = work.roles.v.extent // TILE, work.m.extent // height
     above = _above(work)
     lines = 1 if above is None else above.extent
-    around = math.prod(a.extent for a in work.roles.others if a is not above)
+    around = math.prod(a.extent for a in (*work.batch, *work.roles.others) if a is not above)
     depth = math.prod(a.extent for a in info.reduced) // unit.depth
 
     def allowed(values: Values) -> bool:
@@ -123,7 +141,7 @@ def _above(work: Grouped) -> BlockAxis | None:
 
 def _tile(
     sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: TileUnit, epilogue: str | None,
-    height: int, step: int,
+    height: int, intrin: str,
 ) -> None:  # fmt: skip
     """Schedule the convolution; the block `epilogue` is computed where finished tiles are copied."""
     block = sch.get_block(info.name)
@@ -143,10 +161,11 @@ def _tile(
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, columns, TILE])
     m_outer, m_tile, m_lane = sch.split(loops[work.m.position], [None, rows, height])
     k_outer, k_inner, k_lane, k_group = sch.split(loops[work.k.position], [None, unroll, TILE_GROUPS, unit.group])
-    batch = [loops[a.position] for a in roles.others if a is not above]
+    batch = [loops[a.position] for a in work.batch]
+    images = [loops[a.position] for a in roles.others if a is not above]
     h_outer, h_tile = (None, None) if above is None else sch.split(loops[above.position], [None, lines])
     window = [loops[a.position] for a in info.reduced if a is not work.k]
-    around = [v_outer, *batch, *([] if h_outer is None else [h_outer])]
+    around = [*batch, v_outer, *images, *([] if h_outer is None else [h_outer])]
     tiles = [*([] if h_tile is None else [h_tile]), m_tile, v_tile]
     sch.reorder(*around, m_outer, v_panel, *window, k_outer, k_inner, *tiles, m_lane, v_lane, k_lane, k_group)
     sch.reverse_compute_at(copy, v_panel, preserve_unit_loops=True)
@@ -158,7 +177,7 @@ def _tile(
     init = sch.decompose_reduction(block, (*window, k_outer)[0])
     for loop in [k_inner, *tiles]:
         sch.unroll(loop)
-    sch.tensorize(m_lane, tile_name(f"{unit.intrin}_rows", height, step))
+    sch.tensorize(m_lane, intrin)
     zeroed = sch.get_loops(init)[-2 - len(tiles) :]
     for loop in zeroed[:-2]:
         sch.unroll(loop)

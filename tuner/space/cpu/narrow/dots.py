@@ -164,8 +164,9 @@ def _rows(info: BlockInfo, roles: Roles, own: Collection[int]) -> BlockAxis | No
     return max(reversed(found), key=lambda a: a.extent, default=None)
 
 
-def unit_for(info: BlockInfo, roles: Roles, target: Target) -> Unit | None:
-    """The fastest unit of `target` that can compute `info`, a product in whole groups and vectors."""
+def unit_for(info: BlockInfo, roles: Roles, target: Target, beside_tiles: bool = False) -> Unit | None:
+    """The fastest unit of `target` that can compute `info`, a product in whole groups and vectors.
+    It may be a slow one where it is offered `beside_tiles`."""
     found = grouped(info, roles)
     if found is None:
         return None
@@ -174,7 +175,8 @@ def unit_for(info: BlockInfo, roles: Roles, target: Target) -> Unit | None:
         fits = roles.v.extent % unit.lanes == 0 and found.k.extent % unit.group == 0
         fits &= info.output.buffer.dtype == unit.sums and (plain or unit.held is None)
         fits &= found.scalar.buffer.dtype in unit.scalar and found.vector.buffer.dtype in unit.vector
-        fits &= not found.batch or unit.sums != "float32" or multiplies_pairs_fast(target.mcpu, target.features)
+        slow = unit.sums == "float32" and not multiplies_pairs_fast(target.mcpu, target.features)
+        fits &= beside_tiles or not (found.batch and slow)
         if fits and unit.is_available(target):
             return unit
     return None

@@ -5,13 +5,16 @@ import pytest
 
 from compiler.ir.module import IRModule
 from compiler.relax.interp import run
+from compiler.runtime.core.ndarray import array
 from compiler.target.target import Target
 from tests.kit.compiler.pass_checks import as_module, becomes, same_values, stays
 from tunefarm import relax
 from tunefarm.relax import transform
 from tunefarm.script import relax as R
 
-VNNI, AVX2 = (Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}") for cpu in ("znver4", "znver3"))
+VNNI, AVX2, AMX = (
+    Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}") for cpu in ("znver4", "znver3", "sapphirerapids")
+)
 PASS = transform.ChannelsLastNarrow()
 
 
@@ -126,6 +129,28 @@ def test_an_image_that_is_padded_is_padded_once() -> None:
     assert "(1, 3, 18, 19)" in text
     assert "R.permute_dims(x" not in text
     x = rng.integers(0, 256, (1, 3, 12, 12)).astype("uint8")
+    same_values(run(made, x), run(as_module(module), x), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("filters", "size", "columns"), [(16, 14, 32), (16, 13, 4), (8, 14, 4)], ids=["tiles", "odd rows", "few filters"]
+)
+def test_rows_of_filters_fill_tiles_where_there_are_some(filters: int, size: int, columns: int) -> None:
+    """First convolutions of bfloat16 are products of tiles on CPUs with AMX, if results make whole tiles."""
+    rng = np.random.default_rng(size)
+    weights = relax.const(rng.integers(-8, 9, (filters, 3, 3, 3)).astype("float32"), "bfloat16")
+    image = relax.Var("x", R.Tensor((1, 3, size, size), "bfloat16"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            sums = builder.emit(relax.op.nn.conv2d(image, weights, padding=(1, 1), out_dtype="float32"))
+            out = builder.emit_output(relax.op.nn.relu(sums))
+        builder.emit_func_output(out)
+    module = builder.get()
+    with AMX:
+        made = PASS(module)
+    assert f"R.Tensor(({filters}, 3, 3, {columns})" in made.script()
+    x = array(rng.integers(-8, 9, (1, 3, size, size)).astype("float32"), dtype="bfloat16")
     same_values(run(made, x), run(as_module(module), x), 0, 0)
 
 

@@ -83,6 +83,25 @@ def test_convolutions_are_widened_but_for_whole_tiles(
         stays(PASS, mod)
 
 
+@pytest.mark.parametrize(("width", "in_tiles"), [(14, True), (13, False)])
+def test_first_convolutions_stay_where_zeros_make_whole_tiles_of_their_filters(width: int, in_tiles: bool) -> None:
+    rng = np.random.default_rng(width)
+    image = relax.Var("x", R.Tensor((1, 3, 4, width), "float32"))
+    filters = relax.const(rng.standard_normal((16, 3, 3, 3)).astype("float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [image]):
+        with builder.dataflow():
+            short = [builder.emit(relax.op.astype(value, "bfloat16")) for value in (relax.op.nn.relu(image), filters)]
+            out = builder.emit_output(relax.op.nn.conv2d(*short, padding=1, out_dtype="float32"))
+        builder.emit_func_output(out)
+    module = builder.get()
+    with _target("emeraldrapids"):
+        made = PASS(module)
+    assert (str(made) == str(module)) == in_tiles
+    x = rng.standard_normal((1, 3, 4, width)).astype("float32")
+    same_values(run(made, x), run(module, x), 1e-3, 1e-3)
+
+
 def test_graphs_for_no_target_and_for_gpus_stay() -> None:
     stays(PASS, product)
     with Target("cuda"):
