@@ -33,7 +33,7 @@ from tuner.space.cpu.hardware import Hardware, has_masks
 from tuner.space.cpu.in_place import View, computed_in_place, moved_operands, unpacked_block
 from tuner.space.cpu.judge import Judge
 from tuner.space.cpu.narrow.amx import TileUnit, tile_sketch, tile_unit_for
-from tuner.space.cpu.narrow.amx_windows import tile_windows_sketch, window_unit_for
+from tuner.space.cpu.narrow.amx_windows import tile_windows_sketches, window_unit_for
 from tuner.space.cpu.narrow.depthwise import windows_sketch, windows_unit
 from tuner.space.cpu.narrow.dots import Unit, dot_sketch, unit_for
 from tuner.space.cpu.panels import panel_dim
@@ -118,7 +118,7 @@ def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target
     tiles, images, vectors, windows = _units_for(main, roles, target)
     made = [
         None if tiles is None else tile_sketch(func, main.name, roles, tiles, target),
-        None if images is None else tile_windows_sketch(func, main.name, images, target),
+        *([] if images is None else tile_windows_sketches(func, main.name, images, target)),
         None if vectors is None else dot_sketch(func, main.name, vectors, target),
         None if windows is None else windows_sketch(func, main.name, windows, target),
     ]

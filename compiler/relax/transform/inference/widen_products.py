@@ -18,7 +18,7 @@ from compiler.relax.transform.layout.channels_last_narrow import is_constant, ta
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
-from compiler.tir.intrin.amx import TILE, TILE_GROUPS, TILE_ROWS
+from compiler.tir.intrin.amx import TILE, TILE_GROUPS
 from compiler.tir.ops import as_int
 
 _MATMUL = "relax.matmul"
@@ -103,15 +103,14 @@ def _is_in_tiles(call: Call) -> bool:
     """Whether a product of matrices, or a convolution of images, is one of whole tiles of a matrix unit."""
     left, right, result = map(_sizes, (*call.args, call))
     assert isinstance(call.op, Op)
-    heights: tuple[int, ...] = (TILE,)
     if call.op.name == _MATMUL:
         rows, depth, columns = left[-2], left[-1], right[-1]
     elif (call.attrs.get("data_layout"), call.attrs.get("kernel_layout")) == ("NCHW", "OIHW"):
-        rows, depth, columns, heights = result[-1], right[-3], right[-4], TILE_ROWS
+        rows, depth, columns = result[-2] * result[-1], right[-3], right[-4]
     else:
         return False
     whole = columns % TILE == 0 and depth % (2 * TILE_GROUPS) == 0 and int(call.attrs.get("groups", 1)) == 1
-    return whole and any(rows % height == 0 for height in heights)
+    return whole and rows > TILE // 2  # of which more than a half are no zeros
 
 
 def _sizes(value: RelaxExpr) -> list[int]:

@@ -14,15 +14,16 @@ it: rows overlap. A batch of products is the same with rows of matrices, and its
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from compiler.errors import ScheduleError
-from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.target import Target
 from compiler.tir.intrin.amx import ROW_STEPS, TILE, TILE_GROUPS, TILE_ROWS, left_tile_name, tile_name
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import BlockAxis, BlockInfo, epilogue_of
+from tuner.space.analysis import BlockAxis, BlockInfo, blocks_of, epilogue_of
 from tuner.space.cpu.narrow.amx import UNITS, TileUnit
+from tuner.space.cpu.narrow.amx_filled import fill_tiles, filled_rows, line_axis
 from tuner.space.cpu.narrow.dots import Grouped, begin, grouped, pack_groups, spread_others
 from tuner.space.cpu.roles import Roles, assign_roles
 from tuner.space.loops import fuse_all
@@ -37,13 +38,14 @@ _UNROLLS = (1, 2)
 _TILE_BYTES = 1024
 _PRODUCT, _NEAR, _FAR = 16.0, 20.0, 60.0  # cycles: of a product, of a tile from near caches, of one from beyond
 _NEAR_BYTES = 1 << 19  # a quarter of the second-level cache of all CPUs with the unit
-_FINISH = 160.0  # cycles that storing a tile of sums and what follows take
+_FINISH = 160.0  # cycles that storing a whole tile of sums and what follows take
+_COPY = 64.0  # and copying a tile of rows
 
 
 def window_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit | None:
     """The unit of `target` that can compute `info`, a convolution or a batch of products with whole tiles."""
-    work = grouped(info, roles)
-    if work is None or not _is_image(info, work) or not _left_names(work) or _tile_rows(work) is None:
+    work = _by_pixels(info, roles)
+    if work is None or not (_has_tiles(info, work) or _fills_more(info, work)):
         return None
     dtypes = (info.output.buffer.dtype, work.scalar.buffer.dtype, work.vector.buffer.dtype)
     for unit in UNITS:
@@ -53,24 +55,42 @@ def window_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit |
     return None
 
 
-def tile_windows_sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target) -> Sketch | None:
-    """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
-    _, _, _, info = begin(func, name)
-    roles = assign_roles(info)
-    work = None if roles is None else grouped(info, roles)
-    if work is None or not (work.batch or work.vector.buffer in layout_free(func)):
+def tile_windows_sketches(func: PrimFunc, name: str, unit: TileUnit, target: Target) -> list[Sketch]:
+    """The sketches that use `unit`, with rows as they lie, and with tiles that are filled by a copy."""
+    *_, info = begin(func, name)
+    work = _work(info)
+    found = [_sketch(func, name, unit, target, *left) for left in _left_names(work) if _has_tiles(info, work)]
+    made = [sketch for sketch in found if sketch is not None][:1]
+    filled = _sketch(func, name, unit, target, "rows", 1, filled=True) if _fills_more(info, work) else None
+    return made if filled is None else [*made, filled]
+
+
+def _has_tiles(info: BlockInfo, work: Grouped) -> bool:
+    """Whether rows that lie as they are make tiles. Those of two matrices have a sketch of their own."""
+    return len(info.output.axes_by_dim) > 2 and bool(_left_names(work)) and _tile_rows(work) is not None
+
+
+def _fills_more(info: BlockInfo, work: Grouped) -> bool:
+    """Whether tiles have more rows if all pixels are in one row."""
+    share = _all_rows(info, work) / filled_rows(info, work)
+    return work.m.extent % TILE != 0 and share > (_tile_rows(work) or TILE // 2) / TILE
+
+
+def _by_pixels(info: BlockInfo, roles: Roles) -> Grouped | None:
+    """The product whose rows are the pixels of a line, which come before channels in the result."""
+    work, before = grouped(info, roles), info.output.axes_by_dim[-2:-1]
+    if (
+        work is None
+        or info.output.axes_by_dim[-1] != {work.roles.v.position}
+        or len(before) != 1
+        or len(before[0]) != 1
+    ):
         return None
-    for lie, step in _left_names(work):
-        found = _sketch(func, name, unit, target, lie, step)
-        if found is not None:
-            return found
-    return None
-
-
-def _is_image(info: BlockInfo, work: Grouped) -> bool:
-    """Whether channels lie last in the result, and pixels of a row before them."""
-    kept = [frozenset((work.m.position,)), frozenset((work.roles.v.position,))]
-    return len(info.output.axes_by_dim) > 2 and list(info.output.axes_by_dim[-2:]) == kept
+    row = info.axes[min(before[0])]
+    if row.reduce or row.position not in work.scalar.axes or row.position in work.vector.axes:
+        return None
+    others = tuple(a for a in info.spatial if a not in (row, work.roles.v, *work.batch))
+    return replace(work, roles=replace(work.roles, m=row, others=others))
 
 
 def _left_names(work: Grouped) -> list[tuple[str, int]]:
@@ -92,19 +112,25 @@ def _tile_rows(work: Grouped) -> int | None:
     return next((rows for rows in TILE_ROWS if work.m.extent % rows == 0), None)
 
 
-def _sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target, lie: str, step: int) -> Sketch | None:
+def _sketch(
+    func: PrimFunc, name: str, unit: TileUnit, target: Target, lie: str, step: int, *, filled: bool = False
+) -> Sketch | None:
     sch, recorder, blocks, info = begin(func, name)
-    roles = assign_roles(info)
-    work = None if roles is None else grouped(info, roles)
-    assert work is not None  # a unit was found for it
-    height = _tile_rows(work)
-    assert height is not None
-    epilogue = epilogue_of(sch.func, info, blocks)
-    spread_others(sch, {name, epilogue}, target)
+    work, epilogue = _work(info), epilogue_of(sch.func, info, blocks)
+    rows, last = _all_rows(info, work), None
     try:
-        _tile(sch, recorder, info, work, unit, epilogue, height, left_tile_name(unit.intrin, lie, height, step))
+        if filled:
+            last = fill_tiles(sch, info, work, epilogue)
+            info = next(b for b in blocks_of(sch.func) if b.name == name)
+            work = _work(info)
+        height = _tile_rows(work)
+        assert height is not None
+        spread_others(sch, {name, epilogue if last is None else sch.get(last).name_hint}, target)
+        writer = _writer(sch, name, epilogue) if last is None else last
+        _tile(sch, recorder, info, work, unit, writer, height, left_tile_name(unit.intrin, lie, height, step))
     except ScheduleError:
         return None
+    full = rows / work.m.extent if filled else height / TILE
     threads = max(1, target.num_cores or 1)
     column_tiles, row_tiles = work.roles.v.extent // TILE, work.m.extent // height
     above = _above(work)
@@ -121,17 +147,42 @@ def _sketch(func: PrimFunc, name: str, unit: TileUnit, target: Target, lie: str,
 
     def draft(values: Values) -> float:
         """Score a point by the tiles read for each product, where they come from, and the tasks of threads.
-        All lines of the image read the same panels of filters."""
+        All lines of the image read the same panels of filters, and all panels the same copy of rows."""
         down, columns = values["rows"] * values["lines"], values["columns"]
         width = columns * values["panel"]
-        far = width * depth * _TILE_BYTES > _NEAR_BYTES
-        loads = (_FAR if far else _NEAR) / down + _NEAR / columns
+        columns_far = width * depth * _TILE_BYTES > _NEAR_BYTES
+        rows_far = filled and row_tiles * depth * _TILE_BYTES > _NEAR_BYTES
+        loads = (_FAR if columns_far else _NEAR) / down + (_FAR if rows_far else _NEAR) / columns
         chunks = column_tiles // width * around * (lines // values["lines"])
         balance = chunks / (-(-chunks // threads) * threads)
-        full = height / TILE
-        return _SPEED * full * _PRODUCT / (max(_PRODUCT, loads) + loads / 8 + _FINISH / depth) * balance
+        finish = _FINISH * height / TILE / depth
+        cycles = max(_PRODUCT, loads) + loads / 8 + finish + filled * _COPY / column_tiles
+        return _SPEED * full * _PRODUCT / cycles * balance
 
-    return Sketch(f"{unit.intrin}_windows", sch.trace, tuple(recorder.decisions), allowed, draft)
+    name = f"{unit.intrin}_{'filled' if filled else 'windows'}"
+    return Sketch(name, sch.trace, tuple(recorder.decisions), allowed, draft)
+
+
+def _work(info: BlockInfo) -> Grouped:
+    """The product, for which a unit was found."""
+    roles = assign_roles(info)
+    work = None if roles is None else _by_pixels(info, roles)
+    assert work is not None
+    return work
+
+
+def _all_rows(info: BlockInfo, work: Grouped) -> int:
+    """The rows of an image or a matrix."""
+    above = line_axis(info, work)
+    return work.m.extent * (1 if above is None else above.extent)
+
+
+def _writer(sch: Schedule, name: str, epilogue: str | None) -> BlockRV:
+    """The block that copies finished tiles, and computes what follows."""
+    writer = sch.cache_write(sch.get_block(name), 0, "global")
+    if epilogue is not None:
+        sch.reverse_compute_inline(sch.get_block(epilogue))
+    return writer
 
 
 def _above(work: Grouped) -> BlockAxis | None:
@@ -140,15 +191,12 @@ def _above(work: Grouped) -> BlockAxis | None:
 
 
 def _tile(
-    sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: TileUnit, epilogue: str | None,
+    sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: TileUnit, writer: BlockRV,
     height: int, intrin: str,
 ) -> None:  # fmt: skip
-    """Schedule the convolution; the block `epilogue` is computed where finished tiles are copied."""
+    """Schedule the convolution; `writer` copies finished tiles."""
     block = sch.get_block(info.name)
     roles, above = work.roles, _above(work)
-    writer = sch.cache_write(block, 0, "global")
-    if epilogue is not None:
-        sch.reverse_compute_inline(sch.get_block(epilogue))
     copy = sch.cache_write(block, 0, "local")
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     most, row_tiles = roles.v.extent // TILE, work.m.extent // height
@@ -170,8 +218,9 @@ def _tile(
     sch.reorder(*around, m_outer, v_panel, *window, k_outer, k_inner, *tiles, m_lane, v_lane, k_lane, k_group)
     sch.reverse_compute_at(copy, v_panel, preserve_unit_loops=True)
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
+    rank = len(info.output.axes_by_dim)
     for made in (block, copy):
-        sch.transform_layout(made, ("write", 0), _in_tiles(len(info.output.axes_by_dim), height))
+        sch.transform_layout(made, ("write", 0), _in_tiles(rank, height))
     pack_groups(sch, block, work, TILE, unit.group, unit.depth)
     sch.parallel(fuse_all(sch, around))
     init = sch.decompose_reduction(block, (*window, k_outer)[0])
@@ -182,9 +231,9 @@ def _tile(
     for loop in zeroed[:-2]:
         sch.unroll(loop)
     sch.tensorize(zeroed[-2], tile_name(f"amx_zero_{unit.dtypes[0]}", height))
-    _split_in_tiles(sch, copy, height)
+    _split_in_tiles(sch, copy, rank, height)
     sch.tensorize(sch.get_loops(copy)[-2], tile_name(f"amx_copy_{unit.dtypes[0]}", height))
-    _split_in_tiles(sch, writer, height)
+    _split_in_tiles(sch, writer, rank, height)
     sch.vectorize(sch.get_loops(writer)[-1])
 
 
@@ -195,11 +244,12 @@ def _in_tiles(rank: int, height: int) -> str:
     return f"lambda {', '.join([*outer, row, column])}: ({', '.join(place)})"
 
 
-def _split_in_tiles(sch: Schedule, block: BlockRV, height: int) -> None:
-    """Let a block go through its elements tile by tile, all tiles unrolled."""
-    *_, line, rows, columns = sch.get_loops(block)
+def _split_in_tiles(sch: Schedule, block: BlockRV, rank: int, height: int) -> None:
+    """Let a block of `rank` loops of its own go through its elements tile by tile, all tiles unrolled."""
+    *around, rows, columns = sch.get_loops(block)[-rank:]
+    line = around[-1:]
     m_tile, m_lane = sch.split(rows, [None, height])
     v_tile, v_lane = sch.split(columns, [None, TILE])
-    sch.reorder(line, m_tile, v_tile, m_lane, v_lane)
-    for loop in (line, m_tile, v_tile):
+    sch.reorder(*line, m_tile, v_tile, m_lane, v_lane)
+    for loop in (*line, m_tile, v_tile):
         sch.unroll(loop)

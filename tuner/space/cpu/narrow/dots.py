@@ -144,7 +144,8 @@ def grouped(info: BlockInfo, roles: Roles) -> Grouped | None:
     along = [a for a in info.reduced if a.position in scalar.innermost and _dims(scalar, a) == 1]
     batch = tuple(a for a in info.spatial if a.position in vector.axes & scalar.axes)
     rows = _rows(info, roles, scalar.axes - vector.axes)
-    wanted = {roles.v.position, *(a.position for a in (*info.reduced, *batch))}
+    reduced = [a for a in info.reduced if a.extent > 1 or a.position in vector.axes]  # a step may be written 0
+    wanted = {roles.v.position, *(a.position for a in (*reduced, *batch))}
     whole = vector.axes == wanted and all(len(axes) <= 1 for axes in vector.axes_by_dim) and vector.straight
     distinct = sum(map(len, vector.axes_by_dim)) == len(wanted)
     if len(along) != 1 or rows is None or not whole or not distinct or dict(scalar.steps).get(along[0].position) != 1:

@@ -58,7 +58,7 @@ def test_bfloat16_is_multiplied_in_pairs_or_tiles_where_that_is_faster(cpu: str,
     ("channels", "filters", "width", "groups", "in_tiles"),
     [
         (32, 16, 14, 1, True), (64, 48, 7, 1, True), (3, 16, 14, 1, False), (32, 24, 14, 1, False),
-        (32, 16, 13, 1, False), (64, 32, 14, 2, False),
+        (32, 16, 13, 1, True), (32, 16, 2, 1, False), (64, 32, 14, 2, False),
     ],
 )  # fmt: skip
 def test_convolutions_are_widened_but_for_whole_tiles(
