@@ -38,7 +38,7 @@ class _Kind:
     tiles: str | None = None
 
     def whole_row(self, call: Call, target: Target) -> int:
-        """What the length of a filter's row is to be a multiple of: a group, or a row of a tile.
+        """The numbers that a filter's row is made a multiple of: a group, or a row of a tile.
         A tile is as fast with zeros in it: a row of bytes has too many to pay."""
         if self.tiles not in target.features or not _in_tiles(call):
             return self.group

@@ -100,7 +100,7 @@ def test_pixels_of_a_row_are_tiles(kind: str, width: int, stride: int) -> None:
 
 
 def first_convolution(channels: int, height: int, width: int, filters: int, window: int, stride: int) -> PrimFunc:
-    """Of an NCHW image of few channels, the rows of whose filters have zeros up to a tile's 32 numbers."""
+    """The convolution of an NCHW image, with rows of filters that have zeros up to a tile's 32 numbers."""
     sizes = [(height - 1) * stride + window, (width - 1) * stride + 32]
     x = placeholder((1, channels, *sizes), "bfloat16", name="x")
     w = placeholder((window, 32, channels, filters), "bfloat16", name="w")

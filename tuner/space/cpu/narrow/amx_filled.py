@@ -30,7 +30,8 @@ def filled_rows(info: BlockInfo, work: Grouped) -> int:
 
 
 def line_axis(info: BlockInfo, work: Grouped) -> BlockAxis | None:
-    """The axis of an image's lines, next to the rows in the result; None where there is none to join them with."""
+    """The axis of an image's lines, next to the rows in the result.
+    None where there is none to join them with."""
     dims = info.output.axes_by_dim
     if len(dims) < 3 or len(dims[-3]) != 1:
         return None

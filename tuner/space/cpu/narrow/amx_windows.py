@@ -1,6 +1,7 @@
-"""Sketches of sums of narrow numbers on Intel's matrix unit (AMX): convolutions with channels last, and batches.
+"""Sketches of convolutions of narrow numbers on Intel's matrix unit (AMX), and of batches of products.
 
-Neighbouring pixels of a row are the rows of a tile, loaded from the image as they lie, and filters are packed:
+Channels lie last in images and results. Neighbouring pixels of a row are the rows of a tile, loaded from the image as
+they lie, and filters are packed:
 
     W[r, s, c, f]  →  filters[f // 16, r, s, c // 32, c % 32 // 2, f % 16, c % 2]           (bytes: 64, and groups of 4)
     lines × rows × columns tiles of sums, for all r, s and 32 c:
