@@ -206,6 +206,7 @@ _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], ValueCode]] = {
     **{f"x86_amx_dpb{signs}d": _tile_product(4, "int32") for signs in ("ss", "su", "us", "uu")},
     "x86_amx_rows": _tile_of_rows,
     "x86_amx_turned": _turned,
+    "x86_amx_zero": _likely,
     "x86_amx_kept": _likely,
     "prefetch": _prefetch,
     "call_extern": _extern,

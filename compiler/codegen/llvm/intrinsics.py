@@ -21,7 +21,7 @@ from compiler.codegen.llvm.types import (
     memory_type,
 )
 from compiler.codegen.llvm.values import choose, compare, convert, float_op, intrinsic, unary_float
-from compiler.codegen.llvm.x86.amx import AMX_PRODUCTS, amx_product, amx_rows
+from compiler.codegen.llvm.x86.amx import AMX_PRODUCTS, amx_product, amx_rows, amx_zero
 from compiler.codegen.llvm.x86.dot_products import DOT_PRODUCTS, dot_product
 from compiler.codegen.math.exp import SMALL
 from compiler.codegen.math.functions import NAMES, OF_SMALL, math_call
@@ -43,6 +43,7 @@ _LLVM_UNARY = ("sqrt", "floor", "ceil", "round", "trunc", "nearbyint", "fabs")
 _CALLS.update({f"tir.{name}": dot_product for name in DOT_PRODUCTS})
 _CALLS.update({f"tir.{name}": amx_product for name in AMX_PRODUCTS})
 _CALLS["tir.x86_amx_rows"] = amx_rows
+_CALLS["tir.x86_amx_zero"] = amx_zero
 _CALLS.update(graph_calls.CALLS)
 _CALLS.update(packed_calls.CALLS)
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}

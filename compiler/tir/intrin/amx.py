@@ -110,7 +110,8 @@ def _zero(dtype: str, rows: int) -> TensorIntrin:
     target, zero = n.decl_buffer((rows, TILE), dtype, "D", offset_factor=1), ops.const(0, dtype)
     place = _tile_place()
     desc = function("desc", (target,), _each_element(n.BufferStore(target, zero, place), place, (target,)))
-    store = n.BufferStore(target, n.Broadcast(zero, rows * TILE), whole(target).indices)
+    zeros = n.Broadcast(zero, rows * TILE)
+    store = n.BufferStore(target, call("tir.x86_amx_zero", zeros.dtype, zeros), whole(target).indices)
     return TensorIntrin(desc, function("impl", (target,), store))
 
 

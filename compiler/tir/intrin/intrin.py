@@ -88,7 +88,7 @@ for _name in [
 # Products of groups of lanes, summed: see `codegen.dot_products` and `codegen.amx`.
 for _name in ["dpbusd", "dpbf16ps", "pmaddwd", "dpwssd"]:
     Op.register(f"tir.x86_{_name}", pure=True)
-for _name in ["dpbf16ps", "dpbssd", "dpbsud", "dpbusd", "dpbuud", "rows", "kept", "turned"]:
+for _name in ["dpbf16ps", "dpbssd", "dpbsud", "dpbusd", "dpbuud", "rows", "zero", "kept", "turned"]:
     Op.register(f"tir.x86_amx_{_name}", pure=True)
 for _name in ["call_extern", "tvm_storage_sync", "tvm_call_packed", "tvm_stack_make_array", "tvm_stack_make_shape"]:
     Op.register(f"tir.{_name}", pure=False)

@@ -3,7 +3,7 @@
 `x86_amx_dpbf16ps(c, a, b)` is `c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g]` for up to 16 i and for j of 16, with k of 16
 and groups of two bfloat16 in g. `x86_amx_dpbssd` and the like do the same with groups of four bytes. Tiles are vectors
 here, rows one after the other. `x86_amx_rows(r0, ..., r15)` is the tile of rows that lie apart in memory, as far from
-each other as the first two. Two can only be stored: `x86_amx_kept(c)`, which is c, and `x86_amx_turned(r0, ..., r15)`,
+each other as the first two. `x86_amx_zero(z)` is a tile of zeros, z. Two can only be stored: `x86_amx_kept(c)`, which is c, and `x86_amx_turned(r0, ..., r15)`,
 where word k of row j becomes word j of row k. LLVM keeps sums in tile registers, also around loops, and sets the unit
 up (its pass X86LowerAMXType), as it does for C's `__tile1024i`. Operands are loaded as tiles from the start: a vector
 that two products use would pass through memory on its way to each. Intel, "Architecture Instruction Set Extensions",
@@ -98,6 +98,15 @@ def _turned(g: Gen, call: n.Call, place: str) -> None:
     for at, row in enumerate(rows):
         pointer = g.w.inline(f"getelementptr i8, ptr {place}, i64 {at * _ROW_BYTES}")
         g.w.effect(f"store {kind} {row}, ptr {pointer}, align 4")
+
+
+def amx_zero(g: Gen, call: n.Call) -> str:
+    """Return a tile of zeros as a vector.
+    LLVM would make one of all zero vectors, and copy it through memory: registers of tiles have no copy."""
+    symbol = "@llvm.x86.tilezero.internal"
+    g.module.declare(symbol, f"x86_amx {symbol}(i16, i16)")
+    rows = lanes_of(call.dtype) // TILE
+    return _vector(g, g.w.inline(f"call x86_amx {symbol}(i16 {rows}, i16 {_ROW_BYTES})"), call.dtype)
 
 
 def amx_rows(g: Gen, call: n.Call) -> str:

@@ -18,7 +18,9 @@ from compiler.target.target import Target
 
 _WORDS = "<256 x i32>"
 _VECTOR = "<16 x i32>"
-_INTRINSICS = re.compile(r"@llvm\.x86\.(tileloadd64|tilestored64|tdp\w+)\.internal|@llvm\.x86\.cast\.(\w+\.to\.\w+)\.v")
+_INTRINSICS = re.compile(
+    r"@llvm\.x86\.(tilezero|tileloadd64|tilestored64|tdp\w+)\.internal|@llvm\.x86\.cast\.(\w+\.to\.\w+)\.v"
+)
 _UNIT = frozenset(("amx-tile", "amx-bf16", "amx-int8"))
 _NEEDED = frozenset(("avx512f", "avx512bw", "avx512vl", "avx512bf16"))
 """What the rest of these kernels takes of a CPU."""
@@ -51,7 +53,14 @@ def in_software(text: str) -> str:
     body = _INTRINSICS.sub(lambda found: f"@software.{found[1] or found[2] + '.v'}", "\n".join(lines))
     counts = sorted({int(count) for count in re.findall(r"@software\.\w+\.to\.\w+\.v(\d+)i32", body)})
     products = sorted(set(re.findall(r"@software\.(tdp\w+)", body)))
-    made = [_LOAD, _STORE, _GRANTED, *(_casts(count) for count in counts), *(_product(name) for name in products)]
+    made = [
+        _ZERO,
+        _LOAD,
+        _STORE,
+        _GRANTED,
+        *(_casts(count) for count in counts),
+        *(_product(name) for name in products),
+    ]
     return "\n".join([body.replace("x86_amx", _WORDS).replace("@tunefarm_tiles", "@software.granted"), *made])
 
 
@@ -60,6 +69,7 @@ def _is_of_unit(line: str) -> bool:
 
 
 _GRANTED = "define internal i32 @software.granted() {\n  ret i32 1\n}"
+_ZERO = f"define internal {_WORDS} @software.tilezero(i16 %rows, i16 %bytes) {{\n  ret {_WORDS} zeroinitializer\n}}"
 _LOOP = """
   br label %row
 row:

@@ -184,6 +184,17 @@ def test_the_loop_holds_four_tiles_of_sums(kind: str) -> None:
     assert "zmm" not in between
 
 
+def test_short_sums_begin_with_zeros_of_their_own() -> None:
+    """Registers of tiles have no copy: LLVM would store one tile of zeros, and load it for each tile of sums."""
+    func = convolution("amx_bf16", 4, 28, 64, 1, 1, tiles=2)
+    sketch = windows(func, "amx_bf16")
+    wanted = {"rows": 2, "lines": 1, "columns": 2, "panel": 1, "unroll": 2}
+    made = at_point(func, sketch, [d.values.index(wanted[d.name]) for d in sketch.decisions])
+    asm = compile_artifact(made, SAPPHIRE, name="main", keep=("asm",)).blobs["asm"].decode()
+    kernel = max(asm.split("tilerelease"), key=lambda part: part.count("tdpbf16ps"))
+    assert (kernel.count("tilezero"), kernel.count("tileloadd"), kernel.count("tilestored")) == (4, 8, 4)
+
+
 def test_images_without_whole_tiles_are_filled_or_take_vectors() -> None:
     def names(*size: int) -> list[str]:
         return [sketch.name for sketch in generate(convolution("amx_u8s8", *size), SAPPHIRE)]
