@@ -3,11 +3,11 @@
 `x86_amx_dpbf16ps(c, a, b)` is `c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g]` for up to 16 i and for j of 16, with k of 16
 and groups of two bfloat16 in g. `x86_amx_dpbssd` and the like do the same with groups of four bytes. Tiles are vectors
 here, rows one after the other. `x86_amx_rows(r0, ..., r15)` is the tile of rows that lie apart in memory, as far from
-each other as the first two. `x86_amx_zero(z)` is a tile of zeros, z. Two can only be stored: `x86_amx_kept(c)`, which is c, and `x86_amx_turned(r0, ..., r15)`,
-where word k of row j becomes word j of row k. LLVM keeps sums in tile registers, also around loops, and sets the unit
-up (its pass X86LowerAMXType), as it does for C's `__tile1024i`. Operands are loaded as tiles from the start: a vector
-that two products use would pass through memory on its way to each. Intel, "Architecture Instruction Set Extensions",
-chapter 3.
+each other as the first two. `x86_amx_zero(z)` is a tile of zeros, z. Two can only be stored: `x86_amx_kept(c)`, which
+is c, and `x86_amx_turned(r0, ..., r15)`, where word k of row j becomes word j of row k. LLVM keeps sums in tile
+registers, also around loops, and sets the unit up (its pass X86LowerAMXType), as it does for C's `__tile1024i`.
+Operands are loaded as tiles from the start: a vector that two products use would pass through memory on its way to
+each. Intel, "Architecture Instruction Set Extensions", chapter 3.
 """
 
 from __future__ import annotations
