@@ -52,7 +52,7 @@ class _Widening:
     def rebuilt(self, node: Node) -> Node:
         """A statement, or an expression in its own type."""
         match node:
-            case n.LetStmt(var, value, body) if _is_narrow(var):
+            case n.LetStmt(var, value, body) if _is_narrow(var) and not self._is_moved(value):
                 return replace(node, var=self._defined(var), value=self.wide(value), body=self.rebuilt(body))
             case n.CmpOp(a, b) if _is_narrow(a):
                 return replace(node, a=self.wide(a), b=self.wide(b))
@@ -95,6 +95,15 @@ class _Widening:
                 return n.Call(with_lanes(_WIDE, lanes_of(expr.dtype)), op, tuple(map(self.wide, args)), expr.span)
             case _:
                 return _widened(self.narrow(expr))
+
+    def _is_moved(self, expr: PrimExpr) -> bool:
+        """Whether elements stay as they are in memory. Those of a name that is wide do not."""
+        match expr:
+            case n.Shuffle(vectors):
+                return all(map(self._is_moved, vectors))
+            case n.Var():
+                return expr not in self._wide_vars
+        return isinstance(expr, n.BufferLoad)
 
     def _defined(self, var: n.Var) -> n.Var:
         self._wide_vars[var] = n.Var(var.name, with_lanes(_WIDE, lanes_of(var.dtype)))

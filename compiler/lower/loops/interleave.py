@@ -5,7 +5,7 @@
         C[i + j * 4 + x] = f(x, j)                 C[T.Ramp(i + 16, 1, 16)] = ...
 
 Each store would write its lanes one by one. Two vectors are put together at a time: each step is a shuffle of two
-vectors, which machines have. Results of Winograd's tiles are written so.
+vectors, which machines have. Results of Winograd's tiles are written so, and groups of narrow numbers are packed so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.visit import seq
 
 _WAYS = (2, 4)
-_BITS = 32  # of an element
+_BITS = (8, 16, 32)  # of an element
 _MOST_LANES = 128  # of a loop all of whose stores are written out
 
 
@@ -49,7 +49,8 @@ def interleaved(loop: n.For, vector_bits: int, masks: bool) -> Stmt | None:
     if not all(row.is_after(rows[0], x) and row.count == -(-(count - x) // ways) for x, row in enumerate(rows)):
         return None
     try:
-        return seq(*_pieces(rows, count, vector_bits // _BITS, masks))
+        bits = parse_dtype(rows[0].store.buffer.dtype).bits
+        return seq(*_pieces(rows, count, vector_bits // bits, masks))
     except CannotVectorize:
         return None
 
@@ -88,7 +89,7 @@ def _row(body: Stmt, ways: int) -> _Row | None:
         condition, store = store.condition, store.then_case
     if not isinstance(store, n.BufferStore) or store.predicate is not None or len(store.indices) != 1:
         return None
-    if parse_dtype(store.buffer.dtype).bits != _BITS or lanes_of(store.buffer.dtype) != 1 or _reads_itself(store):
+    if parse_dtype(store.buffer.dtype).bits not in _BITS or lanes_of(store.buffer.dtype) != 1 or _reads_itself(store):
         return None
     affine = as_affine(store.indices[0], (var,))
     if affine is None or affine[0] != (ways,) or lanes is None or not 1 < lanes <= _MOST_LANES:

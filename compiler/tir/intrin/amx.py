@@ -161,14 +161,16 @@ def _packing(dtype: str, group: int) -> TensorIntrin:
     return TensorIntrin(function("desc", buffers, each), function("impl", buffers, store))
 
 
-def _turning(dtype: str, group: int) -> TensorIntrin:
-    """The intrinsic that makes a tile of B from columns of `dtype` that lie as rows."""
-    source = n.decl_buffer((TILE, TILE_GROUPS * group), dtype, "S", offset_factor=1)
+def turning(dtype: str, group: int, between: int = 0) -> TensorIntrin:
+    """The intrinsic that makes a tile of B from columns of `dtype` that lie as rows.
+    So many dimensions lie `between` the columns and the reduction."""
+    length = TILE_GROUPS * group
+    source = n.decl_buffer((TILE, *[1] * between, length), dtype, "S", offset_factor=1)
     target = n.decl_buffer((TILE_GROUPS, TILE, group), dtype, "D", offset_factor=1)
     buffers, (k, j, g) = (source, target), (n.Var(f"v{axis}", "int32") for axis in "kjg")
-    read = n.BufferLoad(source, (j, ops.add(ops.mul(k, ops.const(group)), g)))
+    read = n.BufferLoad(source, (j, *[ops.const(0)] * between, ops.add(ops.mul(k, ops.const(group)), g)))
     each = _each_element(n.BufferStore(target, read, (k, j, g)), (k, j, g), buffers)
-    turned = _rows(source, TILE, 1, TILE_GROUPS * group, "x86_amx_turned")
+    turned = _rows(source, TILE, 1, length, "x86_amx_turned")
     store = n.BufferStore(target, turned, whole(target).indices)
     return TensorIntrin(function("desc", buffers, each), function("impl", buffers, store))
 
@@ -182,4 +184,4 @@ for _dtype in ("float32", "int32"):
         _moves(_dtype, _extent)
 for _dtype, _group in (("bfloat16", 2), ("int8", 4), ("uint8", 4)):
     TensorIntrin.declare(f"amx_pack_{_dtype}", partial(_packing, _dtype, _group))
-    TensorIntrin.declare(f"amx_turn_{_dtype}", partial(_turning, _dtype, _group))
+    TensorIntrin.declare(f"amx_turn_{_dtype}", partial(turning, _dtype, _group))

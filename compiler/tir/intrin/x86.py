@@ -15,17 +15,32 @@ Where each sum has numbers of its own (depthwise), rows of A and B may lie apart
 
 | name | sums | A, B | instruction |
 | `columns_16x3_vnni`, `columns_8x3_vnni` | 16, 8 int32 | 3 uint8, int8 | vpdpbusd |
+
+`turn_16_bfloat16` and its kin make groups of 16 columns that lie as rows: D[k, j, g] = S[j, 2 k + g] (or 4 k + g).
+For `turn_16_bfloat16_apart` another dimension lies between them and the reduction: S[j, 0, 2 k + g].
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.intrin.amx import TILE, turning
 from compiler.tir.intrin.group_products import Indices, at, buffers_of, described, function, implemented, whole
 from compiler.tir.intrin.intrin import call
 from compiler.tir.intrin.tensor_intrin import TensorIntrin
 
 COLUMN, GROUP = 3, 4  # numbers of a column, and of the group that it is made
+TURNED = {"bfloat16": 2, "int16": 2, "int8": 4, "uint8": 4}
+"""The dtypes whose columns can be made groups, and how many of them are a word of 32 bits."""
+TURNED_BETWEEN = (0, 1)
+"""How many dimensions may lie between columns and the reduction then."""
+
+
+def turn_name(dtype: str, between: int) -> str:
+    """The name of the intrinsic that makes groups of columns, with so many dimensions `between`."""
+    return f"turn_{TILE}_{dtype}{'_apart' if between else ''}"
 
 
 def _vectors(name: str, op: str, lanes: int, group: int, dtypes: tuple[str, str, str]) -> None:
@@ -62,3 +77,6 @@ _columns("columns_8x3_vnni", 8)
 _vectors("dot_16x2_bf16", "x86_dpbf16ps", 16, 2, ("bfloat16", "bfloat16", "float32"))
 _vectors("dot_16x2_int16", "x86_pmaddwd", 16, 2, ("int16", "int16", "int32"))
 _vectors("dot_8x2_int16", "x86_pmaddwd", 8, 2, ("int16", "int16", "int32"))
+for _dtype, _group in TURNED.items():
+    for _between in TURNED_BETWEEN:
+        TensorIntrin.declare(turn_name(_dtype, _between), partial(turning, _dtype, _group, _between))

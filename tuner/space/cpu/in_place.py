@@ -90,19 +90,26 @@ def moved_operands(sch: Schedule, main: BlockInfo, roles: Roles, packed: bool) -
     """The blocks that only move operands of `main` to where they are read, row by row, as reshapes do.
     Once `main` is tiled it can read those operands, or pack them, from where they were. A vector operand that is not
     packed stays moved if its axes are in another order: its rows may be neighbours only then."""
-    blocks = blocks_of(sch.func)
-    outputs = set(sch.func.buffer_map.values())
     vector = None if roles.vector_operand is None else main.inputs[roles.vector_operand].buffer
     found = []
-    for maker in blocks:
-        made, last = maker.output, maker.axes[-1].position
-        if made.buffer in outputs or not _makes_alone(sch, maker, main, blocks) or not _moves(sch, maker):
-            continue
-        read = maker.inputs[0]
+    for maker in movers(sch, main):
+        made, read = maker.output, maker.inputs[0]
         near = packed or made.buffer is not vector or (_in_order(made) and _in_order(read))
-        if near and last in made.innermost & read.innermost:
+        if near and keeps_rows(maker):
             found.append(maker.name)
     return found
+
+
+def movers(sch: Schedule, main: BlockInfo) -> list[BlockInfo]:
+    """The blocks that only move operands of `main`, for it alone."""
+    blocks, outputs = blocks_of(sch.func), set(sch.func.buffer_map.values())
+    alone = [b for b in blocks if b.output.buffer not in outputs and _makes_alone(sch, b, main, blocks)]
+    return [maker for maker in alone if _moves(sch, maker)]
+
+
+def keeps_rows(maker: BlockInfo) -> bool:
+    """Whether what is read along memory is written along memory."""
+    return maker.axes[-1].position in maker.output.innermost & maker.inputs[0].innermost
 
 
 def _in_order(access: BlockAccess) -> bool:

@@ -48,6 +48,25 @@ def test_what_is_only_moved_stays_narrow() -> None:
     assert bf16_compute_legalize(func).script() == func.script()
 
 
+def test_what_has_a_name_and_is_only_moved_stays_narrow() -> None:
+    """Vectors that are put together, say. A name for arithmetic is wide, and so is what is put together of those."""
+    x, y = (n.decl_buffer((size,), "bfloat16", name) for name, size in (("x", 8), ("y", 16)))
+    loaded = n.BufferLoad(x, (n.Ramp(ops.const(0), ops.const(1), 8),))
+    for value, wide in ((loaded, False), (ops.add(loaded, loaded), True)):
+        part, both = n.Var("part", "bfloat16x8"), n.Var("both", "bfloat16x16")
+        order = tuple(ops.const(lane // 2 + lane % 2 * 8) for lane in range(16))
+        store: n.Stmt = n.BufferStore(y, both, (n.Ramp(ops.const(0), ops.const(1), 16),))
+        store = n.LetStmt(part, value, n.LetStmt(both, n.Shuffle((part, part), order), store))
+        params = n.Var("a", "handle"), n.Var("b", "handle")
+        func = n.PrimFunc(params, store, None, dict(zip(params, (x, y))), {"global_symbol": "main"})
+        made = bf16_compute_legalize(func)
+        lets = [node.var.dtype for node in walk(made.body) if isinstance(node, n.LetStmt)]
+        assert lets == (["float32x8", "float32x16"] if wide else ["bfloat16x8", "bfloat16x16"])
+        given, out = np.arange(8, dtype="float32").astype(BF16), np.zeros(16, BF16)
+        run(func, given, out)
+        assert out.astype("float32").tolist() == np.repeat(given.astype("float32") * (1 + wide), 2).tolist()
+
+
 def test_functions_without_bfloat16_are_the_same() -> None:
     x = placeholder((4,), name="x")
     func = create_prim_func([x, compute((4,), lambda i: x[i] * 2.0 + 1.0)])

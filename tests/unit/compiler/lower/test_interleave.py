@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.dtype import parse_dtype
 from compiler.lower.loops.vectorize import vectorize
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -37,6 +38,19 @@ def test_neighbours_are_stored_together(ways: int, lanes: int, short: int, bits:
     assert is_together(changed)
     widest = max(getattr(s.indices[0], "lanes", 1) for s in stores(changed))
     assert widest >= min(bits // 32, (ways * lanes - short) // 2)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "bfloat16", "float32"])
+@pytest.mark.parametrize("ways", [2, 4])
+def test_narrow_numbers_are_put_together_to_whole_vectors(ways: int, dtype: str) -> None:
+    bits, lanes = parse_dtype(dtype).bits, 16
+    a, out = (buffer(name, *size, dtype=dtype) for name, size in (("a", (ways, lanes)), ("out", (ways * lanes,))))
+    x, j = n.Var("x"), n.Var("j")
+    store = BufferStore(out, a[x, j], (ops.add(ops.mul(j, ways), x),))
+    func = function([a, out], loop(x, ways, loop(j, lanes, store, ForKind.VECTORIZED), ForKind.UNROLLED))
+    changed = same(func, lambda func: vectorize(func, 512))
+    assert is_together(changed)
+    assert {s.indices[0].lanes for s in stores(changed)} == {min(512 // bits, ways * lanes)}
 
 
 def test_a_mask_ends_the_last_vector_where_vectors_have_masks() -> None:

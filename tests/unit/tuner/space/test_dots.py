@@ -18,8 +18,9 @@ from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
+from compiler.te.tensor import Tensor
 from compiler.tir.intrin import intrin
-from compiler.tir.nodes import ForKind
+from compiler.tir.nodes import ForKind, PrimFunc
 from tests.kit.compiler.narrow.products import numbers, operands, product
 from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
@@ -37,6 +38,7 @@ CASES = {  # target, sketch, dtypes, the instruction
     "signed bytes, AVX2": (ZEN3, "dot_8x2_int16", "int8", "int8", "int32", "vpmaddwd"),
     "both kinds of bytes, AVX2": (ZEN3, "dot_8x2_int16", "uint8", "int8", "int32", "vpmaddwd"),
     "words, AVX2": (ZEN3, "dot_8x2_int16", "int16", "int16", "int32", "vpmaddwd"),
+    "words, AVX-512": (SKYLAKE, "dot_16x2_int16", "int16", "int16", "int32", "vpmaddwd"),
     "AVX-VNNI": (ALDER, "dot_8x4_vnni", "uint8", "int8", "int32", "vpdpbusd"),
 }
 SHAPE = (5, 32, 16)
@@ -87,6 +89,95 @@ def test_batches_of_products_pack_each_matrix(case, transposed):
     run(lower_func(scheduled, target.vector_bits), left, given, out)
     wide = [numbers(h) if a == "bfloat16" else h.astype("int32") for h in (left, right)]
     np.testing.assert_allclose(out, wide[0] @ wide[1], rtol=1e-5, atol=1e-5)
+
+
+ONE_BY_ONE = r"vpinsr[bw]|mov[bw]\t%[a-z0-9]+, .*\(%r"  # an instruction that moves a narrow number
+
+
+def heads(shape: tuple[int, ...], dtypes: tuple[str, ...], order: str, unit: tuple[int, ...] = ()) -> PrimFunc:
+    """Products of 3 heads whose operands lie word by word. `order`: of the right operand's dimensions, h for heads.
+    More dimensions of the extents `unit` are the first ones."""
+    rows, columns, depth = shape
+    sizes = {"h": 3, "j": columns, "k": depth}
+    x = placeholder((*unit, rows, 3, depth), dtypes[0], "x")
+    y = placeholder((*unit, *(sizes[dim] for dim in order)), dtypes[1], "y")
+
+    def right(*at):
+        *first, h, k, j = at
+        return y(*first, *({"h": h, "j": j, "k": k}[dim] for dim in order))
+
+    left = compute((*unit, 3, rows, depth), lambda *at: x(*at[:-3], at[-2], at[-3], at[-1]), name="left")
+    turned = compute((*unit, 3, depth, columns), right, name="turned")
+    k = reduce_axis((0, depth), "k")
+
+    def value(*at):
+        *first, h, i, j = at
+        factors = left(*first, h, i, k), turned(*first, h, k, j)
+        return te_sum(factors[0].astype(dtypes[2]) * factors[1].astype(dtypes[2]), axis=k)
+
+    return create_prim_func([x, y, compute((*unit, 3, rows, columns), value, name="z")])
+
+
+def check_heads(case: str, shape: tuple[int, int, int], order: str, unit: tuple[int, ...], seed: int) -> str:
+    """Compare a random point's results with numpy's. Returns the assembly."""
+    target, name, *dtypes, _ = CASES[case]
+    func, rng = heads(shape, tuple(dtypes), order, unit), np.random.default_rng(seed)
+    [sketch] = [s for s in generate(func, target) if s.name == name]
+    scheduled = at_point(func, sketch, random_point(sketch, rng))
+    pairs = [operands(shape, *dtypes[:2], seed=seed + head) for head in range(3)]
+    x, y = (np.stack([pair[at] for pair in pairs]) for at in (0, 1))
+    given = x.swapaxes(0, 1), np.einsum(f"hkj->{order}", y)
+    out = np.zeros((*unit, 3, *shape[:2]), dtypes[2])
+    held = [np.ascontiguousarray(g).reshape(*unit, *g.shape) for g in given]
+    run(lower_func(scheduled, target.vector_bits), *held, out)
+    wide = [numbers(h) if dtypes[0] == "bfloat16" else h.astype("int32") for h in (x, y)]
+    np.testing.assert_allclose(out.reshape(3, *shape[:2]), wide[0] @ wide[1], rtol=1e-5, atol=1e-5)
+    return compile_artifact(scheduled, target, name="main", keep=("asm",)).blobs["asm"].decode()
+
+
+@pytest.mark.parametrize("unit", [(), (1,)])
+@pytest.mark.parametrize("order", ["jhk", "hjk", "khj", "hkj"])
+@pytest.mark.parametrize("case", ["vpdpbusd", "vdpbf16ps, Zen 5"])
+def test_operands_are_packed_from_where_they_lie_by_shuffles(case, order, unit):
+    """Attention's keys and values: nothing is copied before it is packed, nor moved number by number."""
+    asm = check_heads(case, (5, 32, 64), order, unit, 0)
+    assert not re.search(ONE_BY_ONE, asm)
+    assert asm.count("tunefarm_parallel_for") <= 2  # that packs, and that multiplies
+
+
+def moved(given: Tensor, turned: bool) -> Tensor:
+    """A copy of a matrix, or of the transposed one."""
+    shape = given.shape[::-1] if turned else given.shape
+    return compute(shape, lambda i, j: given[j, i] if turned else given[i, j])
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("case", CASES)
+def test_matrices_that_are_moved_first(case, turned):
+    """Also where numbers are widened, and where the rows' operand is transposed, which is copied."""
+    target, name, a, b, c, _ = CASES[case]
+    held = operands(SHAPE, a, b)
+    wide = [numbers(h) if a == "bfloat16" else h.astype("int32") for h in held]
+    held = [np.ascontiguousarray(h.T) if way else h for h, way in zip(held, turned)]
+    x, y = (placeholder(h.shape, dtype) for h, dtype in zip(held, (a, b)))
+    left, right = moved(x, turned[0]), moved(y, turned[1])
+    k = reduce_axis((0, SHAPE[2]), "k")
+    z = compute(SHAPE[:2], lambda i, j: te_sum(left[i, k].astype(c) * right[k, j].astype(c), axis=k))
+    func = create_prim_func([x, y, z])
+    [sketch] = [s for s in generate(func, target) if s.name == name]
+    scheduled, out = at_point(func, sketch, random_point(sketch, np.random.default_rng(0))), np.zeros(SHAPE[:2], c)
+    run(lower_func(scheduled, target.vector_bits), *held, out)
+    np.testing.assert_allclose(out, wide[0] @ wide[1], rtol=1e-5, atol=1e-5)
+
+
+def test_random_heads():
+    """Columns of any number of vectors, and reductions that fill no tile of words."""
+    rng = np.random.default_rng(0)
+    for seed in range(16):
+        case = str(rng.choice(["vpdpbusd", "vdpbf16ps, Zen 5", "AVX-VNNI"]))
+        shape = int(rng.integers(2, 9)), 16 * int(rng.integers(1, 4)), 4 * int(rng.integers(1, 35))
+        order, unit = str(rng.choice(["jhk", "hjk", "khj", "hkj", "jkh", "kjh"])), (1,) * int(rng.integers(3))
+        check_heads(case, shape, order, unit, seed)
 
 
 @pytest.mark.parametrize("name", ["erf", "exp", "tanh"])

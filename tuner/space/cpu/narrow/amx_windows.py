@@ -15,6 +15,7 @@ it: rows overlap. A batch of products is the same with rows of matrices, and its
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 
 from compiler.errors import ScheduleError
@@ -25,7 +26,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAxis, BlockInfo, blocks_of, epilogue_of
 from tuner.space.cpu.narrow.amx import UNITS, TileUnit
 from tuner.space.cpu.narrow.amx_filled import fill_tiles, filled_rows, line_axis
-from tuner.space.cpu.narrow.dots import Grouped, begin, grouped, pack_groups, spread_others
+from tuner.space.cpu.narrow.dots import Grouped, begin, grouped, moved_by, pack_groups, spread_others
 from tuner.space.cpu.roles import Roles, assign_roles
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
@@ -58,7 +59,7 @@ def window_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit |
 
 def tile_windows_sketches(func: PrimFunc, name: str, unit: TileUnit, target: Target) -> list[Sketch]:
     """The sketches that use `unit`, with rows as they lie, and with tiles that are filled by a copy."""
-    *_, info = begin(func, name)
+    _, _, info, _ = _begin(func, name)
     work = _work(info)
     found = [_sketch(func, name, unit, target, *left) for left in _left_names(work) if _has_tiles(info, work)]
     made = [sketch for sketch in found if sketch is not None][:1]
@@ -116,8 +117,8 @@ def _tile_rows(work: Grouped) -> int | None:
 def _sketch(
     func: PrimFunc, name: str, unit: TileUnit, target: Target, lie: str, step: int, *, filled: bool = False
 ) -> Sketch | None:
-    sch, recorder, blocks, info = begin(func, name)
-    work, epilogue = _work(info), epilogue_of(sch.func, info, blocks)
+    sch, recorder, info, moved = _begin(func, name)
+    work, epilogue = _work(info), epilogue_of(sch.func, info, blocks_of(sch.func))
     rows, last = _all_rows(info, work), None
     try:
         if filled:
@@ -126,9 +127,10 @@ def _sketch(
             work = _work(info)
         height = _tile_rows(work)
         assert height is not None
-        spread_others(sch, {name, epilogue if last is None else sch.get(last).name_hint}, target)
+        spread_others(sch, {name, epilogue if last is None else sch.get(last).name_hint, *moved}, target)
         writer = _writer(sch, name, epilogue) if last is None else last
-        _tile(sch, recorder, info, work, unit, writer, height, left_tile_name(unit.intrin, lie, height, step))
+        intrin = left_tile_name(unit.intrin, lie, height, step)
+        _tile(sch, recorder, info, work, unit, writer, height, intrin, moved)
     except ScheduleError:
         return None
     full = rows / work.m.extent if filled else height / TILE
@@ -164,6 +166,19 @@ def _sketch(
     return Sketch(name, sch.trace, tuple(recorder.decisions), allowed, draft)
 
 
+def _begin(func: PrimFunc, name: str) -> tuple[Schedule, Recorder, BlockInfo, list[str]]:
+    """Begin a sketch, in which the block reads its rows from where they were before they were moved.
+    Returns the schedule, its recorder, the block, and the blocks that move its columns."""
+    sch, recorder, _, info = begin(func, name)
+    work, moved = _work(info), []
+    for mover in moved_by(sch, info, work):
+        if sch.get(sch.get_block(mover)).writes[0].buffer is work.scalar.buffer:
+            sch.compute_inline(sch.get_block(mover))
+        else:
+            moved.append(mover)
+    return sch, recorder, next(b for b in blocks_of(sch.func) if b.name == name), moved
+
+
 def _work(info: BlockInfo) -> Grouped:
     """The product, for which a unit was found."""
     roles = assign_roles(info)
@@ -193,9 +208,10 @@ def _above(work: Grouped) -> BlockAxis | None:
 
 def _tile(
     sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: TileUnit, writer: BlockRV,
-    height: int, intrin: str,
+    height: int, intrin: str, moved: Collection[str],
 ) -> None:  # fmt: skip
-    """Schedule the convolution; `writer` copies finished tiles."""
+    """Schedule the convolution; `writer` copies finished tiles.
+    Columns are packed from where they were before the blocks `moved` moved them."""
     block = sch.get_block(info.name)
     roles, above = work.roles, _above(work)
     copy = sch.cache_write(block, 0, "local")
@@ -222,7 +238,7 @@ def _tile(
     rank = len(info.output.axes_by_dim)
     for made in (block, copy):
         sch.transform_layout(made, ("write", 0), _in_tiles(rank, height))
-    pack_groups(sch, block, work, TILE, unit.group, unit.depth)
+    pack_groups(sch, block, work, TILE, unit.group, unit.depth, moved)
     sch.parallel(fuse_all(sch, around))
     init = sch.decompose_reduction(block, (*window, k_outer)[0])
     for loop in [k_inner, *tiles]:

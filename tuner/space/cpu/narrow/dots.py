@@ -25,10 +25,13 @@ from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
 from compiler.tir import nodes as n
+from compiler.tir.intrin.amx import TILE, TILE_GROUPS
+from compiler.tir.intrin.x86 import TURNED, TURNED_BETWEEN, turn_name
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, epilogue_of
 from tuner.space.cpu.elementwise import inline_chains, spread, sum_in_registers, vectorize_tail, whole_tail
 from tuner.space.cpu.hardware import Hardware
+from tuner.space.cpu.in_place import keeps_rows, movers
 from tuner.space.cpu.panels import ahead_of_time, panel_dim, widened_copy
 from tuner.space.cpu.roles import Roles, assign_roles
 from tuner.space.loops import fuse_all
@@ -200,9 +203,10 @@ def dot_sketch(func: PrimFunc, name: str, unit: Unit, target: Target) -> Sketch 
     if work is None:
         return None
     epilogue = epilogue_of(sch.func, info, blocks)
-    spread_others(sch, {name, epilogue}, target)
+    moved = moved_by(sch, info, work)
+    spread_others(sch, {name, epilogue, *moved}, target)
     try:
-        _tile(sch, recorder, info, work, unit, epilogue)
+        _tile(sch, recorder, info, work, unit, epilogue, moved)
     except ScheduleError:
         return None
     threads = max(1, target.num_cores or 1)
@@ -260,8 +264,12 @@ def spread_others(sch: Schedule, names: Collection[str | None], target: Target) 
             spread(sch, other, Hardware.of(target, other.output.buffer.dtype).lanes)
 
 
-def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: Unit, epilogue: str | None) -> None:
-    """Schedule the product; the block `epilogue` is computed where a tile's sums are in registers."""
+def _tile(
+    sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: Unit, epilogue: str | None,
+    moved: Collection[str],
+) -> None:  # fmt: skip
+    """Schedule the product; the block `epilogue` is computed where a tile's sums are in registers.
+    Operands are read from where they were before the blocks `moved` moved them."""
     block = sch.get_block(info.name)
     roles = work.roles
     last = sch.get_block(epilogue) if epilogue is not None and _is_long(sch, epilogue) else None
@@ -285,11 +293,11 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, uni
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
     if last is not None:
         _after_sums(sch, last, v_panel, unit.lanes)
-    packed = pack_groups(sch, block, work, unit.lanes, unit.group)
-    if unit.held not in (None, work.vector.buffer.dtype):
-        sch.unsafe_set_dtype(packed, 0, unit.held)
     if unit.held is not None and unit.held != work.scalar.buffer.dtype:
         widened_copy(sch, block, work.scalar, unit.held, 2 * unit.lanes)
+    packed = pack_groups(sch, block, work, unit.lanes, unit.group, moved=moved)
+    if unit.held not in (None, work.vector.buffer.dtype):
+        sch.unsafe_set_dtype(packed, 0, unit.held)
     sch.parallel(fuse_all(sch, [*batch, v_outer, *images]))
     sch.annotate(k_outer, SOFTWARE_PREFETCH, NEXT_GROUP)
     init = sch.decompose_reduction(block, (*window, k_outer)[0])
@@ -321,15 +329,27 @@ def _after_sums(sch: Schedule, last: BlockRV, at: LoopRV, lanes: int) -> None:
     sch.vectorize(lane)
 
 
+def moved_by(sch: Schedule, info: BlockInfo, work: Grouped) -> list[str]:
+    """The blocks that only move operands to where the product reads them.
+    It packs the vector operand from where it was, and reads groups of the other one there if they are neighbours."""
+    found = [b for b in movers(sch, info) if b.inputs[0].straight and b.output.straight]
+    return [b.name for b in found if b.output.buffer is work.vector.buffer or keeps_rows(b)]
+
+
 def pack_groups(
-    sch: Schedule, block: BlockRV, work: Grouped, lanes: int, group: int, depth: int | None = None
-) -> BlockRV:
+    sch: Schedule, block: BlockRV, work: Grouped, lanes: int, group: int, depth: int | None = None,
+    moved: Collection[str] = (),
+) -> BlockRV:  # fmt: skip
     """Pack all panels of the vector operand, each made by one thread, groups of the reduction innermost.
-    With a `depth`, so many neighbours of the reduction are together, with all lanes. Returns the packing block."""
+    With a `depth`, so many neighbours of the reduction are together, with all lanes. What the blocks `moved` move is
+    read from where it was. Returns the packing block."""
     operand = work.vector
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
-    if operand.buffer in layout_free(sch.func):
+    free = operand.buffer in layout_free(sch.func)
+    if free:
         ahead_of_time(sch, packed)
+    for name in moved:
+        sch.compute_inline(sch.get_block(name))
     v, k = panel_dim(operand, work.roles.v.position), panel_dim(operand, work.k.position)
     assert v is not None
     assert k is not None
@@ -344,6 +364,25 @@ def pack_groups(
     v_outer, v_lane = sch.split(loops[v], [None, lanes])
     k_outer, k_group = sch.split(loops[k], [None, group])
     sch.reorder(*(loops[d] for d in batch), v_outer, *(loops[d] for d in rest), k_outer, v_lane, k_group)
-    sch.unroll(k_group)
     sch.parallel(fuse_all(sch, [*(loops[d] for d in batch), v_outer]))
+    source = next(b for b in blocks_of(sch.func) if b.name == sch.get(packed).name_hint).inputs[0]
+    turn = None if free or lanes != TILE else _turn(source, v, k, group)
+    if turn is not None and work.k.extent % (group * TILE_GROUPS) == 0:
+        _, k_word = sch.split(k_outer, [None, TILE_GROUPS])
+        sch.tensorize(k_word, turn)
+        return packed
+    if source.innermost == {v}:
+        sch.reorder(k_group, v_lane)
+        sch.vectorize(v_lane)  # a group's rows are shuffled
+    sch.unroll(k_group)
     return packed
+
+
+def _turn(source: BlockAccess, v: int, k: int, group: int) -> str | None:
+    """The intrinsic that packs columns, along axis `v`, which lie as rows along axis `k`.
+    None where they lie otherwise."""
+    dtype, dims, columns = source.buffer.dtype, source.axes_by_dim, frozenset({v})
+    if TURNED.get(dtype) != group or not source.straight or source.innermost != {k} or columns not in dims:
+        return None
+    between = len(dims) - 2 - dims.index(columns)
+    return turn_name(dtype, between) if between in TURNED_BETWEEN else None
