@@ -8,7 +8,7 @@ from __future__ import annotations
 from compiler.codegen.llvm.gen import Gen
 from compiler.codegen.llvm.halves import half_to_single, single_to_half
 from compiler.codegen.llvm.types import bits_of, code_of, element_bytes, is_float, lanes_of, llvm_type, vector_of
-from compiler.codegen.llvm.x86.bfloat16 import rounded_at_once
+from compiler.codegen.llvm.x86.bfloat16 import rounded
 from compiler.dtype import with_lanes
 from compiler.errors import CodegenError
 
@@ -182,9 +182,11 @@ def _to_bfloat(g: Gen, value: str, lanes: int) -> str:
         brain = vector_of("bfloat", lanes)
         near = g.w.value(f"fptrunc {vector_of('float', lanes)} {value} to {brain}", value)
         return g.w.value(f"bitcast {brain} {near} to {vector_of('i16', lanes)}", near)
-    at_once = rounded_at_once(g, value, lanes)
-    if at_once is not None:
-        return at_once
+    return rounded(g, value, lanes, lambda: _rounded_bits(g, value, lanes))
+
+
+def _rounded_bits(g: Gen, value: str, lanes: int) -> str:
+    """float32 to the bits of bfloat16 in integers, to nearest even."""
     w, single, whole = g.w, vector_of("float", lanes), vector_of("i32", lanes)
 
     def constant(number: int) -> str:

@@ -17,6 +17,7 @@ PINNED = 1 << 30
 OUT_OF_MEMORY = -1
 NO_TILES = -2
 ASSERTION_FAILED = 1
+_SELDOM = ', !prof !{!"branch_weights", i32 1, i32 2000}'
 _MOST_WEIGHT = (1 << 32) - 1
 
 Operand = str | int
@@ -96,6 +97,10 @@ class FunctionWriter:
         self.lines.append(f"  {name} = {rhs}")
         return name
 
+    def is_invariant(self, value: str) -> bool:
+        """Whether a value is a constant, or may be computed at the top of a loop or function."""
+        return value[0] != "%" or self.level_of.get(value, PINNED) != PINNED
+
     def effect(self, text: str) -> None:
         self.lines.append(f"  {text}")
 
@@ -164,6 +169,19 @@ class FunctionWriter:
 
     def branch_if(self, condition: str, then: str, otherwise: str, notes: str = "") -> None:
         self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{notes}")
+
+    def rarely(self, test: str, ty: str, usual: str, other: Callable[[], str]) -> str:
+        """Return the value `usual` of type `ty`, or what `other` computes where `test` holds, which is rare.
+        Whatever is known before stays known."""
+        rare, after, before = self.label("rare"), self.label("after"), self.block
+        pinned, loaded = dict(self._pinned), {memory: dict(seen) for memory, seen in self.loaded.items()}
+        self.branch_if(test, rare, after, _SELDOM)
+        self.start_block(rare)
+        made, last = other(), self.block
+        self.branch(after)
+        self.start_block(after)
+        self._pinned, self.loaded = pinned, loaded
+        return self.inline(f"phi {ty} [ {usual}, %{before} ], [ {made}, %{last} ]")
 
     def loop(self, low: Operand, high: Operand, may_be_empty: bool, body: Callable[[str], None]) -> None:
         """Count from `low` up to `high`, excluded; `body` gets the counter's name (an i64)."""
