@@ -35,6 +35,7 @@ from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_i
 from compiler.relax.transform.inference.fast_math import fast_math
 from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
 from compiler.relax.transform.inference.fuse_attention import fuse_attention
+from compiler.relax.transform.inference.reciprocals import multiply_by_reciprocals
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
 from compiler.relax.transform.inference.widen_products import widen_products
 from compiler.relax.transform.lambda_lift import lambda_lift
@@ -86,6 +87,7 @@ PREPARATION: tuple[PassFunction, ...] = (
     realize_vdevice,
     fold_batch_norm,
     fuse_attention,
+    multiply_by_reciprocals,
     combine_constant_matmul,
     widen_products,
     channels_last_narrow,
