@@ -45,7 +45,10 @@ def by_reference(model: Any, given: dict[str, Any]) -> Any:
 
 
 def shortened(module: Any) -> Any:
-    """A graph module whose products and convolutions are computed of bfloat16."""
-    from tunefarm import relax
+    """A graph module whose products and convolutions are computed of bfloat16, and what follows them.
+    Batch norms are computed in float32, and so is what comes after them, unless they are folded before."""
+    from tunefarm.ir.transform import Sequential
+    from tunefarm.relax import transform
 
-    return relax.transform.ToMixedPrecision(dtype="bfloat16")(module)
+    before = [transform.FoldBatchnormToConv2D(), transform.CanonicalizeBindings()]
+    return Sequential([*before, transform.ToMixedPrecision(dtype="bfloat16")])(module)
