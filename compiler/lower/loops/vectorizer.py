@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.dtype import element_of, lanes_of, with_lanes
+from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.ir.base import GlobalVar, Node, Op
 from compiler.ir.visit import children, map_children, replace, walk
 from compiler.lower.analysis.conditions import conjunction, conjuncts
@@ -196,10 +196,18 @@ class Vectorizer:
         if not vector:
             return map_children(expr, operand)
         if isinstance(expr, n.Cast):
-            return n.Cast(with_lanes(expr.dtype, self.lanes), self.wide(self.expr(expr.value, mask)))
+            value = self.expr(expr.value, mask)
+            if isinstance(value, n.Ramp) and self._is_widened_index(expr, value):
+                return n.Ramp(ops.cast(expr.dtype, value.base), ops.cast(expr.dtype, value.stride), self.lanes)
+            return n.Cast(with_lanes(expr.dtype, self.lanes), self.wide(value))
         if isinstance(expr, n.CmpOp) and (known := self._same_in_each_lane(expr, mask)) is not None:
             return known
         return map_children(expr, widened)
+
+    def _is_widened_index(self, expr: n.Cast, lanes: n.Ramp) -> bool:
+        """Whether a cast gives `lanes`, which are indices, more bits. The first lane can be cast then."""
+        wide, narrow = parse_dtype(expr.dtype), parse_dtype(lanes.base.dtype)
+        return wide.code == narrow.code == "int" and wide.bits > narrow.bits and self._forms.is_index(lanes.base)
 
     def _same_in_each_lane(self, expr: n.CmpOp, mask: PrimExpr | None) -> PrimExpr | None:
         """The result of a comparison of constants by lane, when it is one for all lanes."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from compiler.ir.visit import walk
 from compiler.lower.blocks.flatten_buffers import flatten_buffers
 from compiler.lower.loops.simplify import simplify
 from compiler.lower.loops.unroll import unroll
@@ -54,6 +55,31 @@ def test_what_has_no_vector_form_runs_serially() -> None:
     for body in (last, temporary, triangle):
         func = same(function([a, b], loop(i, 8, body, ForKind.VECTORIZED)), vectorize)
         assert all(f.kind is ForKind.SERIAL for f in loops(func))
+
+
+def test_a_row_that_a_tensor_names_is_read_as_a_vector() -> None:
+    """Its number has 64 bits, the column 32."""
+    table, rows, out = buffer("table", 9, 16), buffer("rows", 4, dtype="int64"), buffer("out", 4, 16)
+    i, j = n.Var("i"), n.Var("j")
+    row = ops.maximum(ops.minimum(rows[i], ops.const(8, "int64")), ops.const(0, "int64"))
+    along = loop(j, 16, BufferStore(out, table[row, j], (i, j)), ForKind.VECTORIZED)
+    changed = same(flatten_buffers(function([table, rows, out], loop(i, 4, along))), vectorize)
+    [place] = [load.indices[0] for s in stores(changed) for load in walk(s.value) if load_of(load, "table")]
+    assert isinstance(place, n.Ramp)
+    assert ops.as_int(place.stride) == 1
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_lanes_of_indices_are_widened_at_once(data: bool) -> None:
+    """Numbers that a tensor holds may overflow with 32 bits, and are widened lane by lane."""
+    first, out, i = buffer("first", 1, dtype="int32"), buffer("out", 16, dtype="int64"), n.Var("i")
+    value = ops.cast("int64", ops.add(i, first[ops.const(0)] if data else 5))
+    changed = same(function([first, out], loop(i, 16, BufferStore(out, value, (i,)), ForKind.VECTORIZED)), vectorize)
+    assert [isinstance(s.value, n.Ramp) for s in stores(changed)] == [not data]
+
+
+def load_of(node: Any, name: str) -> bool:
+    return isinstance(node, n.BufferLoad) and node.buffer.name.startswith(name)
 
 
 def test_a_loop_inside_a_vectorized_one() -> None:
