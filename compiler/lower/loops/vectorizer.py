@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from compiler.arith.bounds import POS
 from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.ir.base import GlobalVar, Node, Op
 from compiler.ir.visit import children, map_children, replace, walk
@@ -205,9 +206,12 @@ class Vectorizer:
         return map_children(expr, widened)
 
     def _is_widened_index(self, expr: n.Cast, lanes: n.Ramp) -> bool:
-        """Whether a cast gives `lanes`, which are indices, more bits. The first lane can be cast then."""
+        """Whether a cast gives `lanes`, which are indices one apart, more bits. The first lane can be cast then."""
         wide, narrow = parse_dtype(expr.dtype), parse_dtype(lanes.base.dtype)
-        return wide.code == narrow.code == "int" and wide.bits > narrow.bits and self._forms.is_index(lanes.base)
+        if wide.code != "int" or narrow.code != "int" or wide.bits <= narrow.bits or ops.as_int(lanes.stride) != 1:
+            return False
+        high = self._forms.bounds(lanes.base)[1]
+        return self._forms.is_index(lanes.base) and (high == POS or high + lanes.lanes <= 1 << narrow.bits - 1)
 
     def _same_in_each_lane(self, expr: n.CmpOp, mask: PrimExpr | None) -> PrimExpr | None:
         """The result of a comparison of constants by lane, when it is one for all lanes."""

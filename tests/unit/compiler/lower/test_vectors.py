@@ -69,13 +69,15 @@ def test_a_row_that_a_tensor_names_is_read_as_a_vector() -> None:
     assert ops.as_int(place.stride) == 1
 
 
-@pytest.mark.parametrize("data", [False, True])
-def test_lanes_of_indices_are_widened_at_once(data: bool) -> None:
+@pytest.mark.parametrize("case", ["index", "data", "far apart", "too large"])
+def test_lanes_of_indices_are_widened_at_once(case: str) -> None:
     """Numbers that a tensor holds may overflow with 32 bits, and are widened lane by lane."""
     first, out, i = buffer("first", 1, dtype="int32"), buffer("out", 16, dtype="int64"), n.Var("i")
-    value = ops.cast("int64", ops.add(i, first[ops.const(0)] if data else 5))
-    changed = same(function([first, out], loop(i, 16, BufferStore(out, value, (i,)), ForKind.VECTORIZED)), vectorize)
-    assert [isinstance(s.value, n.Ramp) for s in stores(changed)] == [not data]
+    added = {"data": first[ops.const(0)], "too large": ops.const((1 << 31) - 5)}.get(case, ops.const(5))
+    number = ops.add(ops.mul(i, 1_000_000_007), 5) if case == "far apart" else ops.add(i, added)
+    store = BufferStore(out, ops.cast("int64", number), (i,))
+    changed = same(function([first, out], loop(i, 16, store, ForKind.VECTORIZED)), vectorize)
+    assert [isinstance(s.value, n.Ramp) for s in stores(changed)] == [case == "index"]
 
 
 def load_of(node: Any, name: str) -> bool:
