@@ -15,6 +15,7 @@ from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
+from compiler.topi import nn
 from tests.kit.compiler.narrow.amx_in_software import target_with_tiles
 from tests.kit.compiler.narrow.products import bits, numbers
 from tests.kit.tuner.sketch_points import at_point, random_point
@@ -63,6 +64,35 @@ def test_machine_code_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch)
     out = empty(args[-1].shape, types[-1])
     load_artifact(compile_artifact(made, target, name="main"))["main"](*held, out)
     np.testing.assert_allclose(out.numpy(), expected(kind, args, window, stride), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_convolution_gives_what_plain_loops_give(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several images, dilation, a residual, a transposed result; at random points of all sketches with tiles."""
+    target, rng = target_with_tiles(monkeypatch, cores=2), np.random.default_rng(seed)
+    image, weights, sums, channels, _ = KINDS[list(KINDS)[seed % len(KINDS)]]
+    window, dilation = int(rng.choice([1, 2, 3])), int(rng.integers(1, 3))
+    size = [int(rng.integers(1, 4)), *(int(n) for n in rng.integers((window - 1) * dilation + 1, 20, 2))]
+    x = placeholder((*size, channels), image, "x")
+    w = placeholder((window, window, channels, 16 * int(rng.integers(1, 5))), weights, "w")
+    found = nn.conv2d(x, w, int(rng.integers(1, 4)), int(rng.integers(0, 3)), dilation, "NHWC", "HWIO", sums)
+    residual = placeholder(found.shape, sums, "residual")
+    out = nn.relu(topi.add(found, residual))
+    func = create_prim_func([x, w, residual, topi.transpose(out, (0, 3, 1, 2)) if rng.integers(2) else out])
+    args = arguments(func, seed)
+    types = [buffer.dtype for buffer in func.buffer_map.values()]
+    held = [array(numbers(a) if a.dtype == "uint16" else a, dtype=t) for a, t in zip(args[:-1], types)]
+
+    def computed(made: PrimFunc) -> np.ndarray:
+        result = empty(args[-1].shape, types[-1])
+        load_artifact(compile_artifact(made, target, name="main"))["main"](*held, result)
+        return np.asarray(result.numpy())
+
+    wanted = computed(func)
+    for sketch in (s for s in generate(func, target) if "amx" in s.name):
+        point = sketch.random(rng)
+        assert point is not None
+        np.testing.assert_allclose(computed(at_point(func, sketch, point)), wanted, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(("batch", "rows"), [(1, 197), (2, 50), (3, 9)])

@@ -15,8 +15,7 @@ it: rows overlap. A batch of products is the same with rows of matrices, and its
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import BlockRV, Schedule
@@ -59,8 +58,10 @@ def window_unit_for(info: BlockInfo, roles: Roles, target: Target) -> TileUnit |
 
 def tile_windows_sketches(func: PrimFunc, name: str, unit: TileUnit, target: Target) -> list[Sketch]:
     """The sketches that use `unit`, with rows as they lie, and with tiles that are filled by a copy."""
-    _, _, info, _ = _begin(func, name)
-    work = _work(info)
+    begun = _begin(func, name)
+    if begun is None:
+        return []
+    info, work = begun.info, begun.work
     found = [_sketch(func, name, unit, target, *left) for left in _left_names(work) if _has_tiles(info, work)]
     made = [sketch for sketch in found if sketch is not None][:1]
     filled = _sketch(func, name, unit, target, "rows", 1, filled=True) if _fills_more(info, work) else None
@@ -117,22 +118,24 @@ def _tile_rows(work: Grouped) -> int | None:
 def _sketch(
     func: PrimFunc, name: str, unit: TileUnit, target: Target, lie: str, step: int, *, filled: bool = False
 ) -> Sketch | None:
-    sch, recorder, info, moved = _begin(func, name)
-    work, epilogue = _work(info), epilogue_of(sch.func, info, blocks_of(sch.func))
-    rows, last = _all_rows(info, work), None
+    begun = _begin(func, name)
+    if begun is None:
+        return None
+    sch, recorder, epilogue = begun.sch, begun.recorder, epilogue_of(begun.sch.func, begun.info, begun.blocks)
+    rows, last = _all_rows(begun.info, begun.work), None
     try:
         if filled:
-            last = fill_tiles(sch, info, work, epilogue)
-            info = next(b for b in blocks_of(sch.func) if b.name == name)
-            work = _work(info)
-        height = _tile_rows(work)
-        assert height is not None
-        spread_others(sch, {name, epilogue if last is None else sch.get(last).name_hint, *moved}, target)
+            last = fill_tiles(sch, begun.info, begun.work, epilogue)
+            begun = _as_it_is(sch, recorder, name, begun.moved)
+        height = None if begun is None else _tile_rows(begun.work)
+        if begun is None or height is None:
+            return None
+        spread_others(sch, {name, epilogue if last is None else sch.get(last).name_hint, *begun.moved}, target)
         writer = _writer(sch, name, epilogue) if last is None else last
-        intrin = left_tile_name(unit.intrin, lie, height, step)
-        _tile(sch, recorder, info, work, unit, writer, height, intrin, moved)
+        _tile(begun, unit, writer, height, left_tile_name(unit.intrin, lie, height, step))
     except ScheduleError:
         return None
+    info, work = begun.info, begun.work
     full = rows / work.m.extent if filled else height / TILE
     threads = max(1, target.num_cores or 1)
     column_tiles, row_tiles = work.roles.v.extent // TILE, work.m.extent // height
@@ -166,25 +169,39 @@ def _sketch(
     return Sketch(name, sch.trace, tuple(recorder.decisions), allowed, draft)
 
 
-def _begin(func: PrimFunc, name: str) -> tuple[Schedule, Recorder, BlockInfo, list[str]]:
+@dataclass(frozen=True)
+class _Begun:
+    """A sketch that has begun: its product, and the blocks that move the product's columns."""
+
+    sch: Schedule
+    recorder: Recorder
+    blocks: tuple[BlockInfo, ...]
+    info: BlockInfo
+    work: Grouped
+    moved: tuple[str, ...]
+
+
+def _begin(func: PrimFunc, name: str) -> _Begun | None:
     """Begin a sketch, in which the block reads its rows from where they were before they were moved.
-    Returns the schedule, its recorder, the block, and the blocks that move its columns."""
-    sch, recorder, _, info = begin(func, name)
-    work, moved = _work(info), []
-    for mover in moved_by(sch, info, work):
-        if sch.get(sch.get_block(mover)).writes[0].buffer is work.scalar.buffer:
-            sch.compute_inline(sch.get_block(mover))
-        else:
-            moved.append(mover)
-    return sch, recorder, next(b for b in blocks_of(sch.func) if b.name == name), moved
+    None where it is no product that the unit computes."""
+    sch, recorder, _, _ = begin(func, name)
+    begun = _as_it_is(sch, recorder, name)
+    if begun is None:
+        return None
+    movers = {mover: sch.get(sch.get_block(mover)).writes[0].buffer for mover in moved_by(sch, begun.info, begun.work)}
+    rows = [mover for mover, buffer in movers.items() if buffer is begun.work.scalar.buffer]
+    for mover in rows:
+        sch.compute_inline(sch.get_block(mover))
+    return _as_it_is(sch, recorder, name, tuple(mover for mover in movers if mover not in rows))
 
 
-def _work(info: BlockInfo) -> Grouped:
-    """The product, for which a unit was found."""
+def _as_it_is(sch: Schedule, recorder: Recorder, name: str, moved: tuple[str, ...] = ()) -> _Begun | None:
+    """What the block `name` is now."""
+    blocks = blocks_of(sch.func)
+    info = next(b for b in blocks if b.name == name)
     roles = assign_roles(info)
     work = None if roles is None else _by_pixels(info, roles)
-    assert work is not None
-    return work
+    return None if work is None else _Begun(sch, recorder, blocks, info, work, moved)
 
 
 def _all_rows(info: BlockInfo, work: Grouped) -> int:
@@ -206,12 +223,10 @@ def _above(work: Grouped) -> BlockAxis | None:
     return next((a for a in reversed(work.roles.others) if a.extent > 1), None)
 
 
-def _tile(
-    sch: Schedule, recorder: Recorder, info: BlockInfo, work: Grouped, unit: TileUnit, writer: BlockRV,
-    height: int, intrin: str, moved: Collection[str],
-) -> None:  # fmt: skip
+def _tile(begun: _Begun, unit: TileUnit, writer: BlockRV, height: int, intrin: str) -> None:
     """Schedule the convolution; `writer` copies finished tiles.
-    Columns are packed from where they were before the blocks `moved` moved them."""
+    Columns are packed from where they were before they were moved."""
+    sch, recorder, info, work = begun.sch, begun.recorder, begun.info, begun.work
     block = sch.get_block(info.name)
     roles, above = work.roles, _above(work)
     copy = sch.cache_write(block, 0, "local")
@@ -238,7 +253,7 @@ def _tile(
     rank = len(info.output.axes_by_dim)
     for made in (block, copy):
         sch.transform_layout(made, ("write", 0), _in_tiles(rank, height))
-    pack_groups(sch, block, work, TILE, unit.group, unit.depth, moved)
+    pack_groups(sch, block, work, TILE, unit.group, unit.depth, begun.moved)
     sch.parallel(fuse_all(sch, around))
     init = sch.decompose_reduction(block, (*window, k_outer)[0])
     for loop in [k_inner, *tiles]:
