@@ -196,7 +196,7 @@ def _begin(func: PrimFunc, name: str) -> _Begun | None:
 
 
 def _as_it_is(sch: Schedule, recorder: Recorder, name: str, moved: tuple[str, ...] = ()) -> _Begun | None:
-    """What the block `name` is now."""
+    """The product that the block `name` is now; None where it is none."""
     blocks = blocks_of(sch.func)
     info = next(b for b in blocks if b.name == name)
     roles = assign_roles(info)
