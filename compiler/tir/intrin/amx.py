@@ -28,7 +28,6 @@ All are made when they are first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from compiler.dtype import with_lanes
@@ -58,12 +57,8 @@ def left_tile_name(name: str, lie: str, rows: int, step: int) -> str:
 
 
 def _left(lie: str, step: int, group: int) -> tuple[Place, ...]:
-    along: Mapping[str, tuple[Place, ...]] = {
-        "rows": (at(i=step), at(k=group, g=1)),
-        "apart": (at(i=step), at(), at(k=group, g=1)),
-        "along": (at(i=step, k=group, g=1),),
-    }
-    return along[lie]
+    row = at(k=group, g=1)
+    return {"rows": (at(i=step), row), "apart": (at(i=step), at(), row), "along": (at(i=step, k=group, g=1),)}[lie]
 
 
 def _tiles(name: str, op: str, group: int, dtypes: tuple[str, str, str]) -> None:
