@@ -43,14 +43,14 @@ def turn_name(dtype: str, between: int) -> str:
     return f"turn_{TILE}_{dtype}{'_apart' if between else ''}"
 
 
-def _vectors(name: str, op: str, lanes: int, group: int, dtypes: tuple[str, str, str]) -> None:
+def _vectors(op: str, lanes: int, group: int, dtypes: tuple[str, str, str]) -> TensorIntrin:
     loops = {"i": lanes, "k": group}
     indices: Indices = ((at(k=1),), (at(i=1), at(k=1)), (at(i=1),))
     desc = described(loops, indices, buffers_of(loops, indices, dtypes))
-    TensorIntrin.register(name, desc, implemented(op, buffers_of(loops, indices, dtypes)))
+    return TensorIntrin(desc, implemented(op, buffers_of(loops, indices, dtypes)))
 
 
-def _columns(name: str, lanes: int) -> None:
+def _columns(lanes: int) -> TensorIntrin:
     """The intrinsic for sums with a column of three bytes each. Three rows of bytes are shuffled to groups of four: to
     those of B come zeros, so that the fourth of A may be anything."""
     loops = {"i": lanes, "k": COLUMN}
@@ -67,16 +67,20 @@ def _columns(name: str, lanes: int) -> None:
     total = whole(c)
     value = call("tir.x86_dpbusd", total.dtype, total, groups(a), groups(b, n.Broadcast(ops.const(0, "int8"), lanes)))
     impl = function("impl", own, n.BufferStore(c, value, total.indices))
-    TensorIntrin.register(name, described(loops, indices, buffers_of(loops, indices, dtypes)), impl)
+    return TensorIntrin(described(loops, indices, buffers_of(loops, indices, dtypes)), impl)
 
 
-_vectors("dot_16x4_vnni", "x86_dpbusd", 16, 4, ("uint8", "int8", "int32"))
-_vectors("dot_8x4_vnni", "x86_dpbusd", 8, 4, ("uint8", "int8", "int32"))
-_columns("columns_16x3_vnni", 16)
-_columns("columns_8x3_vnni", 8)
-_vectors("dot_16x2_bf16", "x86_dpbf16ps", 16, 2, ("bfloat16", "bfloat16", "float32"))
-_vectors("dot_16x2_int16", "x86_pmaddwd", 16, 2, ("int16", "int16", "int32"))
-_vectors("dot_8x2_int16", "x86_pmaddwd", 8, 2, ("int16", "int16", "int32"))
+_BYTES, _WORDS = ("uint8", "int8", "int32"), ("int16", "int16", "int32")
+for _name, _make in {
+    "dot_16x4_vnni": partial(_vectors, "x86_dpbusd", 16, 4, _BYTES),
+    "dot_8x4_vnni": partial(_vectors, "x86_dpbusd", 8, 4, _BYTES),
+    "columns_16x3_vnni": partial(_columns, 16),
+    "columns_8x3_vnni": partial(_columns, 8),
+    "dot_16x2_bf16": partial(_vectors, "x86_dpbf16ps", 16, 2, ("bfloat16", "bfloat16", "float32")),
+    "dot_16x2_int16": partial(_vectors, "x86_pmaddwd", 16, 2, _WORDS),
+    "dot_8x2_int16": partial(_vectors, "x86_pmaddwd", 8, 2, _WORDS),
+}.items():
+    TensorIntrin.declare(_name, _make)
 for _dtype, _group in TURNED.items():
     for _between in TURNED_BETWEEN:
         TensorIntrin.declare(turn_name(_dtype, _between), partial(turning, _dtype, _group, _between))

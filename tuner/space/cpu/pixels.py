@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.dtype import parse_dtype
@@ -27,6 +26,7 @@ from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir.ops import as_int
 from tuner.space.analysis import BlockAccess, BlockAxis, BlockInfo, blocks_of, consumers
 from tuner.space.cpu.roles import Roles
+from tuner.space.index_maps import index_map, joined
 from tuner.space.loops import fuse_all
 
 _GATHERED_BYTES = 64  # of a vector
@@ -95,11 +95,11 @@ def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int, packed: bo
         columns = sch.reindex(block, ("read", sch.read_index(block, operand.buffer.name)))
         sch.reindex(block, ("write", 0))
         read_at = sch.read_index(block, sch.get(columns).writes[0].buffer.name)
-        sch.transform_layout(block, ("read", read_at), _joined(read, pair, dropped, last=True))
-        sch.transform_layout(block, ("write", 0), _joined(list(info.spatial), pair))
-        sch.transform_block_layout(block, _joined(list(info.axes), pair, dropped))
+        sch.transform_layout(block, ("read", read_at), joined(read, pair, dropped, last=True))
+        sch.transform_layout(block, ("write", 0), joined(info.spatial, pair))
+        sch.transform_block_layout(block, joined(info.axes, pair, dropped))
         if by_pixels:
-            sch.transform_block_layout(columns, _joined(read, pair, dropped, last=True))
+            sch.transform_block_layout(columns, joined(read, pair, dropped, last=True))
     except ScheduleError:
         return None
     if not by_pixels:
@@ -137,9 +137,8 @@ def unfold(sch: Schedule, info: BlockInfo, roles: Roles) -> str | None:
     assert roles.vector_operand is not None
     operand = info.inputs[roles.vector_operand]
     block = sch.get_block(info.name)
-    names = {a.position: f"a{a.position}" for a in info.axes if a.position in operand.axes}
-    rest = [name for position, name in names.items() if position != roles.v.position]
-    last = f"lambda {', '.join(names.values())}: ({', '.join([*rest, names[roles.v.position]])},)"
+    read = [a for a in info.axes if a.position in operand.axes]
+    last = index_map(read, [*(a for a in read if a is not roles.v), roles.v])
     try:
         columns = sch.reindex(block, ("read", sch.read_index(block, operand.buffer.name)))
         read_at = sch.read_index(block, sch.get(columns).writes[0].buffer.name)
@@ -170,8 +169,7 @@ def flatten_consumer(sch: Schedule, name: str) -> None:
     last = [consumer.axes[min(dim)] for dim in dims[-2:] if len(dim) == 1]
     if len(last) == 2 and last[0] is not last[1]:
         with contextlib.suppress(ScheduleError):  # then it stays a pass of its own
-            joined = _joined(list(consumer.axes), (last[0], last[1]))
-            sch.transform_block_layout(sch.get_block(consumer.name), joined)
+            sch.transform_block_layout(sch.get_block(consumer.name), joined(consumer.axes, (last[0], last[1])))
 
 
 def row_above(info: BlockInfo, roles: Roles) -> BlockAxis | None:
@@ -182,19 +180,6 @@ def row_above(info: BlockInfo, roles: Roles) -> BlockAxis | None:
     (position,) = dims[-2]
     axis = info.axes[position]
     return None if axis.reduce else axis
-
-
-def _joined(
-    axes: list[BlockAxis], pair: tuple[BlockAxis, BlockAxis], dropped: Sequence[BlockAxis] = (), last: bool = False
-) -> str:
-    """The map of `axes` that joins the pair to one index, without those `dropped`.
-    The index stands last or in the second's place."""
-    above, v = pair
-    names = {a.position: f"a{a.position}" for a in axes}
-    one = f"{names[above.position]} * {v.extent} + {names[v.position]}"
-    left = [a for a in axes if a is not above and a not in dropped and not (last and a is v)]
-    rest = [one if a is v else names[a.position] for a in left]
-    return f"lambda {', '.join(names.values())}: ({', '.join([*rest, one] if last else rest)},)"
 
 
 def _copy(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from compiler.driver.build import compile_artifact
+from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.load import load_artifact
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
@@ -43,6 +48,15 @@ def operands(shape: tuple[int, int, int], a: str, b: str, seed: int = 0) -> list
         return rng.integers(info.min, int(info.max) + 1, size).astype(dtype)
 
     return [some(a, (rows, depth)), some(b, (depth, columns))]
+
+
+def computed(func: PrimFunc, target: Target, args: Sequence[np.ndarray]) -> np.ndarray:
+    """The result of machine code. `args` are as the interpreter takes them, the last one is room for the result."""
+    types = [buffer.dtype for buffer in func.buffer_map.values()]
+    held = [array(numbers(a) if t == "bfloat16" else a, dtype=t) for a, t in zip(args[:-1], types)]
+    out = empty(args[-1].shape, types[-1])
+    load_artifact(compile_artifact(func, target, name="main"))["main"](*held, out)
+    return np.asarray(out.numpy())
 
 
 def bits(values: np.ndarray) -> np.ndarray:

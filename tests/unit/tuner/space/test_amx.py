@@ -18,8 +18,6 @@ from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.runtime.core import native
 from compiler.runtime.core.code.cpu_function import kernel_failure
-from compiler.runtime.core.ndarray import array, empty
-from compiler.runtime.load import load_artifact
 from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
@@ -29,7 +27,7 @@ from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
 from compiler.topi import nn
 from tests.kit.compiler.narrow.amx_in_software import target_with_tiles
-from tests.kit.compiler.narrow.products import numbers, operands, product
+from tests.kit.compiler.narrow.products import computed, numbers, operands, product
 from tests.kit.tuner.sketch_points import at_point
 from tuner.space.generate import generate
 from tuner.task import TuningTask
@@ -181,11 +179,9 @@ def test_machine_code_gives_the_same(name, transposed, monkeypatch):
     shape = (64, 96, 256)
     func = scheduled(name, shape, transposed, rows=2, columns=2)
     left, right = operands(shape, a, b)
-    x, y = (numbers(h) if c == "float32" else h for h in (left, right))
-    out = empty(shape[:2], c)
-    kernel = load_artifact(compile_artifact(func, target, name="main"))["main"]
-    kernel(array(x, dtype=a), array(np.ascontiguousarray(y.T) if transposed else y, dtype=b), out)
-    np.testing.assert_allclose(out.numpy(), x.astype(c) @ y.astype(c), rtol=1e-4, atol=1e-4)
+    wanted = np.matmul(*((numbers(h) if c == "float32" else h).astype(c) for h in (left, right)))
+    held = [left, np.ascontiguousarray(right.T) if transposed else right, np.zeros(wanted.shape, c)]
+    np.testing.assert_allclose(computed(func, target, held), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_code_for_a_cpu_without_the_unit_is_refused():

@@ -12,8 +12,6 @@ from compiler import topi
 from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
-from compiler.runtime.core.ndarray import array, empty
-from compiler.runtime.load import load_artifact
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
@@ -22,7 +20,7 @@ from compiler.tir.intrin.amx import TILE_ROWS, left_tile_name
 from compiler.tir.nodes import PrimFunc
 from compiler.topi import nn
 from tests.kit.compiler.narrow.amx_in_software import target_with_tiles
-from tests.kit.compiler.narrow.products import bits, numbers
+from tests.kit.compiler.narrow.products import bits, computed, numbers
 from tests.kit.tuner.sketch_points import at_point, random_point
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
@@ -133,11 +131,7 @@ def test_rows_of_a_tile_overlap_where_images_have_few_channels(seed: int, monkey
     if seed < 4:
         run(lower_func(made, 512), *args)
         np.testing.assert_allclose(args[2], wanted, rtol=1e-4, atol=1e-4)
-    target = target_with_tiles(monkeypatch)
-    out = empty(args[2].shape, "float32")
-    held = [array(numbers(item), dtype="bfloat16") for item in args[:2]]
-    load_artifact(compile_artifact(made, target, name="main"))["main"](*held, out)
-    np.testing.assert_allclose(out.numpy(), wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(computed(made, target_with_tiles(monkeypatch), args), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -152,11 +146,8 @@ def test_machine_code_gives_the_same(seed: int, monkeypatch: pytest.MonkeyPatch)
     sketch = windows(func, kind)
     made = at_point(func, sketch, random_point(sketch, rng)).without_attr("layout_free_buffers")
     args = arguments(func, seed)
-    types = [buffer.dtype for buffer in func.buffer_map.values()]
-    held = [array(numbers(a) if a.dtype == "uint16" else a, dtype=t) for a, t in zip(args[:-1], types)]
-    out = empty(args[-1].shape, types[-1])
-    load_artifact(compile_artifact(made, target, name="main"))["main"](*held, out)
-    np.testing.assert_allclose(out.numpy(), expected(kind, args, window, stride), rtol=1e-3, atol=1e-3)
+    wanted = expected(kind, args, window, stride)
+    np.testing.assert_allclose(computed(made, target, args), wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_what_follows_is_computed_where_tiles_are_copied_to_their_places() -> None:

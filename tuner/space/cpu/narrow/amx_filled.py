@@ -9,15 +9,11 @@ in a copy that has one part for each place of the window. What follows the sums 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir.intrin.amx import TILE
 from tuner.space.analysis import BlockAxis, BlockInfo, blocks_of, consumers
 from tuner.space.cpu.narrow.dots import Grouped
-
-Place = BlockAxis | list[BlockAxis]
-"""An index: an axis, or several that run through one after the other, the last the fastest."""
+from tuner.space.index_maps import Place, index_map, joined
 
 _ALONE = 4  # tiles of rows that share columns; of more, their number is to be even
 
@@ -46,20 +42,19 @@ def fill_tiles(sch: Schedule, info: BlockInfo, work: Grouped, epilogue: str | No
     Returns the block that reads its sums: `epilogue`, or a copy. Raises ScheduleError where that is not legal."""
     block, above, operand = sch.get_block(info.name), line_axis(info, work), work.scalar
     read = [a for a in info.axes if a.position in operand.axes]
-    joined = [a for a in (above, work.m) if a is not None]
-    own = [a for a in read if a not in (*joined, work.k)]
-    others = [a for a in info.spatial if a not in (*joined, work.roles.v)]
-    places: list[Place] = [*others, joined, work.roles.v, *info.reduced]
+    rows = [a for a in (above, work.m) if a is not None]
+    own = [a for a in read if a not in (*rows, work.k)]
+    others = [a for a in info.spatial if a not in (*rows, work.roles.v)]
+    places: list[Place] = [*others, rows, work.roles.v, *info.reduced]
     copy = sch.reindex(block, ("read", sch.read_index(block, operand.buffer.name)))
     result = sch.reindex(block, ("write", 0))
     read_at = sch.read_index(block, sch.get(copy).writes[0].buffer.name)
-    columns = _map(read, [*own, joined, work.k])
+    columns = index_map(read, [*own, rows, work.k])
     sch.transform_layout(block, ("read", read_at), columns)
     sch.transform_block_layout(copy, columns)
-    sch.transform_layout(block, ("write", 0), _map(info.spatial, places[: len(others) + 2]))
-    sch.transform_block_layout(block, _map(info.axes, places))
-    rows = filled_rows(info, work)
-    sch.pad_einsum(block, [rows if place is joined else 1 for place in places])
+    sch.transform_layout(block, ("write", 0), index_map(info.spatial, places[: len(others) + 2]))
+    sch.transform_block_layout(block, index_map(info.axes, places))
+    sch.pad_einsum(block, [filled_rows(info, work) if place is rows else 1 for place in places])
     _inline_copies(sch, info.name, copy, result)
     if epilogue is None:
         last = result
@@ -69,20 +64,6 @@ def fill_tiles(sch: Schedule, info: BlockInfo, work: Grouped, epilogue: str | No
     if above is not None:
         _join_lines(sch, last)
     return last
-
-
-def _map(axes: Sequence[BlockAxis], places: Sequence[Place]) -> str:
-    """The map of `axes` to `places`."""
-
-    def index(place: Place) -> str:
-        if isinstance(place, BlockAxis):
-            return f"a{place.position}"
-        text = f"a{place[0].position}"
-        for axis in place[1:]:
-            text = f"{text} * {axis.extent} + a{axis.position}"
-        return text
-
-    return f"lambda {', '.join(f'a{a.position}' for a in axes)}: ({', '.join(map(index, places))},)"
 
 
 def _inline_copies(sch: Schedule, name: str, copy: BlockRV, result: BlockRV) -> None:
@@ -102,6 +83,4 @@ def _join_lines(sch: Schedule, last: BlockRV) -> None:
     name = sch.get(last).name_hint
     info = next(b for b in blocks_of(sch.func) if b.name == name)
     above, along = (info.axes[min(dim)] for dim in info.output.axes_by_dim[-3:-1])
-    places: list[Place] = [a for a in info.axes if a not in (above, along)]
-    places.insert(info.axes.index(above), [above, along])
-    sch.transform_block_layout(last, _map(info.axes, places))
+    sch.transform_block_layout(last, joined(info.axes, (above, along)))
