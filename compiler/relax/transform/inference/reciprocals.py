@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.ir.base import Op, RelaxExpr
+from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
-from compiler.relax.nodes import Call, Constant, TensorStructInfo, Var, const, info_of
+from compiler.relax.nodes import Call, Constant, TensorStructInfo, const, info_of
 from compiler.relax.op.elementwise.binary import multiply
 from compiler.relax.transform.call_rewriter import CallRewriter, rewrite_calls
 from compiler.relax.transform.passes import relax_pass
@@ -38,14 +38,13 @@ def _product(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
     sizes = np.abs(numbers)
     if not numbers.size or not np.all((np.abs(mantissas) == 0.5) & (sizes >= _LEAST) & (sizes <= _MOST)):
         return None
-    return multiply(dividend, const((1.0 / numbers).astype("float64"), info.dtype))
+    return multiply(dividend, const(1.0 / numbers, info.dtype))
 
 
 def _constant(rewriter: CallRewriter, value: RelaxExpr) -> Constant | None:
     """The constant that a value is, or is in another type of floats."""
-    found = rewriter.lookup_binding(value) if isinstance(value, Var) else value
-    if isinstance(found, Call) and isinstance(found.op, Op) and found.op.name == "relax.astype":
-        found = found.args[0]
+    cast = rewriter.call_of(value, "relax.astype")
+    found = rewriter.value_of(value if cast is None else cast.args[0])
     if not isinstance(found, Constant) or getattr(info_of(found), "dtype", None) not in _FLOATS:
         return None
     return found

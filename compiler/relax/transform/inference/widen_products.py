@@ -14,7 +14,7 @@ from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import Call, Function, TensorStructInfo, Var, info_of
 from compiler.relax.op.movement.manipulate import astype
 from compiler.relax.transform.inference.to_mixed_precision import FULL, SHORT
-from compiler.relax.transform.layout.channels_last_narrow import is_constant, takes_rows_as_tiles
+from compiler.relax.transform.layout.channels_last_narrow import before_cast, is_constant, takes_rows_as_tiles
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.target.cpu_features import multiplies_pairs_fast
 from compiler.target.target import Target
@@ -84,9 +84,7 @@ class _Widen(PyExprMutator):
 
     def _is_given(self, operand: RelaxExpr) -> bool:
         """Whether an operand is a parameter, or one in another type."""
-        found = self.lookup_binding(operand) if isinstance(operand, Var) and operand not in self._params else operand
-        if isinstance(found, Call) and isinstance(found.op, Op) and found.op.name == "relax.astype":
-            found = found.args[0]
+        found = before_cast(self, operand)
         return isinstance(found, Var) and found in self._params
 
 

@@ -171,10 +171,16 @@ class _Fill(PyExprMutator):
 
 def is_constant(around: PyExprMutator, filters: RelaxExpr) -> bool:
     """Whether filters are constants, or those in another type."""
-    found = around.lookup_binding(filters) if isinstance(filters, Var) else filters
+    return isinstance(before_cast(around, filters), Constant)
+
+
+def before_cast(around: PyExprMutator, value: RelaxExpr) -> RelaxExpr:
+    """The value that was cast to another type; without a cast, that of a variable."""
+    bound = around.lookup_binding(value) if isinstance(value, Var) else None
+    found = value if bound is None else bound
     if isinstance(found, Call) and isinstance(found.op, Op) and found.op.name == "relax.astype":
-        found = found.args[0]
-    return isinstance(found, Constant)
+        return found.args[0]
+    return found
 
 
 def _channels(image: RelaxExpr) -> int:
